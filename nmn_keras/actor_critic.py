@@ -1,0 +1,519 @@
+"""`ActorCritic`: a recurrent agent with Keras's verbs; one epoch of `fit` is one update."""
+
+import dataclasses
+import json
+import math
+from typing import NamedTuple
+
+import keras
+import numpy as np
+from keras import ops
+
+from nmn_keras import callbacks as nmn_callbacks
+from nmn_keras import checkpoint, envs, recipes, rollout, spaces
+from nmn_keras.evaluation import VALIDATION_SEED, evaluate
+from nmn_keras.networks import ARCHITECTURES, Architecture, build_network, split_policy
+from nmn_keras.updates import backend_module
+from nmn_keras.updates.batch import trained_steps
+
+FAST_FEEDBACK = {"reward_scale": 0.1, "log_var_min": -5.0}
+"""What the fast recipe changes in a preset: a smaller reward input, and a floor under the log-variance, without
+which the deviation collapses and the deterministic policy is never corrected."""
+
+
+class TrainingDiverged(RuntimeError):
+    """A loss became infinite or not a number."""
+
+
+@dataclasses.dataclass
+class Run:
+    """Where a training run stands: all of it that is neither weights nor optimiser slots."""
+
+    env_id: str | None = None
+    """Gymnasium id of the training environment; None for one without a spec."""
+    env_kwargs: dict = dataclasses.field(default_factory=dict)
+    """Arguments of the training environment."""
+    seed: int = 0
+    """Seed of everything drawn in the run."""
+    updates: int = 0
+    """Updates planned."""
+    update: int = 0
+    """Updates done."""
+    coefficients: dict = dataclasses.field(default_factory=dict)
+    """The recipe's adapted numbers."""
+    buffer: list = dataclasses.field(default_factory=list)
+    """Critic batches of earlier updates, oldest first."""
+
+
+class Optimizers(NamedTuple):
+    """The two optimisers, out of reach of Keras's weight files, which would save them along."""
+
+    actor: keras.optimizers.Optimizer
+    critic: keras.optimizers.Optimizer
+
+
+class ActorCritic(keras.Model):
+    """A recurrent actor and critic that share nothing, trained and stepped with explicit memory.
+
+    ```python
+    agent = ActorCritic.from_preset("b1-nmn")
+    agent.compile()
+    history = agent.fit("b1")
+    agent.evaluate("b1", episodes=1000)
+    ```
+
+    Args:
+        architecture: an `Architecture`.
+        recipe: "fast", "paper", or a recipe instance.
+        seed: integer from which the initial weights follow, and by default everything drawn in training.
+    """
+
+    def __init__(self, architecture: Architecture, recipe="fast", seed: int = 0, **kwargs):
+        super().__init__(**kwargs)
+        if not isinstance(architecture, Architecture):
+            raise TypeError(
+                "`architecture` must be a nmn_keras.Architecture (`Architecture.for_env` derives one from an "
+                f"environment). Received: {architecture!r}"
+            )
+        self.architecture = architecture
+        self.recipe = recipes.get(recipe)
+        self.seed = _check_seed(seed)
+        actor_seed, critic_seed = np.random.SeedSequence(seed).generate_state(2).tolist()
+        self.actor = build_network(
+            architecture, 2 * architecture.action_size, actor_seed, name="actor"
+        )
+        self.critic = build_network(architecture, 1, critic_seed, name="critic")
+        self.run = Run()
+        self.optimizers: Optimizers | None = None
+        self.built = True
+
+    @classmethod
+    def from_preset(cls, name: str, recipe="fast", seed: int = 0) -> "ActorCritic":
+        """An agent of the paper's architecture with fresh weights.
+
+        Args:
+            name: one of `nmn_keras.networks.ARCHITECTURES`, such as "b1-nmn".
+            recipe: "fast", "paper", or a recipe instance; the fast recipe adds `FAST_FEEDBACK`.
+            seed: see the class.
+
+        Raises:
+            ValueError: if no preset has that name.
+        """
+        if name not in ARCHITECTURES:
+            raise ValueError(f"Unknown preset. Known: {sorted(ARCHITECTURES)}. Received: {name!r}")
+        recipe, architecture = recipes.get(recipe), ARCHITECTURES[name]
+        if recipe.name == "fast":
+            architecture = dataclasses.replace(architecture, **FAST_FEEDBACK)
+        return cls(architecture, recipe, seed, name=name.replace("-", "_"))
+
+    # Training
+
+    def compile(self, actor_optimizer=None, critic_optimizer=None):
+        """Set the optimisers and compile the update.
+
+        Args:
+            actor_optimizer: a Keras optimiser whose learning rate replaces the recipe's first one; None = Adam with
+                the recipe's constants. A recipe adapts the rate itself, so a schedule is refused.
+            critic_optimizer: the same for the critic.
+        """
+        self.optimizers = Optimizers(
+            self._optimizer(actor_optimizer, "actor"), self._optimizer(critic_optimizer, "critic")
+        )
+        self.optimizers.actor.build(self.actor.trainable_variables)
+        self.optimizers.critic.build(self.critic.trainable_variables)
+        self.optimizer = self.optimizers.actor  # callbacks read its learning rate
+        self._update = backend_module().compile_update(
+            self.actor, self.critic, self.optimizers.actor, self.optimizers.critic, self.recipe
+        )
+        self._policy = backend_module().compile_method(self.actor, self._policy_step)
+        self.compiled = True
+
+    def fit(
+        self,
+        env=None,
+        episodes: int | None = None,
+        *,
+        seed: int | None = None,
+        callbacks=None,
+        verbose="auto",
+        resume: bool = False,
+        run_dir=None,
+        checkpoint_freq: int = 20,
+        validation_episodes: int = 0,
+        validation_freq: int = 20,
+        env_kwargs: dict | None = None,
+    ):
+        """Train; one epoch of the callbacks is one update.
+
+        Args:
+            env: short name, Gymnasium id, spec, environment with a spec, or factory; with `resume` the run's own
+                unless it has no id.
+            episodes: episodes in all, rounded up to whole updates; None = the recipe's, with `resume` the run's.
+            seed: of everything drawn; None = the constructor's. With `resume` the run's own.
+            callbacks: Keras callbacks.
+            verbose: 0 silent, 1 or "auto" Keras's progress bar, 2 a line per update.
+            resume: continue the run this agent is in, bit for bit as if it had never stopped.
+            run_dir: directory for checkpoints; must not hold anything unless `resume`.
+            checkpoint_freq: updates from one checkpoint to the next.
+            validation_episodes: full episodes played with the deterministic action every `validation_freq` updates
+                and after the last; their scores are logged as `val_...`.
+            validation_freq: updates from one validation to the next.
+            env_kwargs: arguments of the environment.
+
+        Returns:
+            Keras's `History`.
+
+        Raises:
+            ValueError, TypeError: for an environment or arguments that do not fit, before anything is written.
+            FileExistsError: if `run_dir` is in use.
+            TrainingDiverged: if a loss is not finite; the last checkpoint stays as it was.
+            KeyboardInterrupt: after a SIGINT, once the present update is whole and the checkpoint written.
+        """
+        if not self.compiled:
+            self.compile()
+        env = self._begin(env, episodes, seed, resume, env_kwargs or {})
+        if run_dir is not None and not (resume and checkpoint.exists(run_dir)):
+            checkpoint.refuse_existing(run_dir)
+        vector = envs.make_vec(env, self.recipe.episodes_per_update, **self.run.env_kwargs)
+        try:
+            self.check_env(vector)
+            steps = self._rollout_steps(vector)
+            trained_steps(self.recipe, steps)
+            callback_list = self._callbacks(callbacks, verbose, run_dir, checkpoint_freq)
+            validate = (validation_episodes, validation_freq, env)
+            self._train(vector, steps, callback_list, validate)
+        finally:
+            vector.close()
+        return self.history
+
+    def train_step(self, played: rollout.Rollout) -> dict[str, float]:
+        """One update from one rollout: actor, critic, then the recipe's adaptation.
+
+        Returns:
+            Scalars: losses, KL divergence, rates.
+
+        Raises:
+            TrainingDiverged: if a loss is not finite.
+        """
+        run, recipe = self.run, self.recipe
+        rates = recipe.learning_rates(run.coefficients, run.update / max(run.updates, 1))
+        self.optimizers.actor.learning_rate, self.optimizers.critic.learning_rate = rates
+        segments = trained_steps(recipe, len(played.reward)) // recipe.segment_steps
+        segments *= played.reward.shape[1]
+        generator = np.random.default_rng([run.seed, run.update, 1])
+        minibatches = recipe.minibatches(generator, segments, segments * (len(run.buffer) + 1))
+        coefficients = {name: np.float32(value) for name, value in run.coefficients.items()}
+        batch, logs = self._update(played.arrays(), run.buffer, minibatches, coefficients)
+        logs = {name: float(value) for name, value in logs.items()}
+        self._check_finite(logs)
+        keep = recipe.critic_batches - 1
+        run.buffer = [*run.buffer, batch][-keep:] if keep else []
+        run.coefficients = recipe.adapt(run.coefficients, logs["kl"])
+        run.update += 1
+        return {**logs, **run.coefficients, "actor_learning_rate": rates[0]}
+
+    def _optimizer(self, optimizer, role):
+        field = f"{role}_learning_rate"
+        if optimizer is None:
+            return keras.optimizers.Adam(
+                getattr(self.recipe, field), epsilon=1e-8, global_clipnorm=self.recipe.gradient_norm
+            )
+        optimizer = keras.optimizers.get(optimizer)
+        rate = float(ops.convert_to_numpy(optimizer.learning_rate))
+        try:
+            optimizer.learning_rate = rate
+        except TypeError as error:
+            raise ValueError(
+                f"The recipe adapts the {role}'s learning rate, so `{role}_optimizer` needs a number for it, not a "
+                f"schedule. Received: {optimizer.get_config()['learning_rate']!r}"
+            ) from error
+        self.recipe = dataclasses.replace(self.recipe, **{field: rate})
+        return optimizer
+
+    def _begin(self, env, episodes, seed, resume, env_kwargs):
+        """Set `self.run` and give the environment to make."""
+        if resume:
+            if not self.run.updates:
+                raise ValueError(
+                    "There is no run to resume: `resume=True` needs an agent that `ActorCritic.load` read from a "
+                    "run directory, or one that `fit` has trained. Call `fit` without it to start one."
+                )
+            env = self.run.env_id if env is None else env
+            if episodes is not None:
+                self.run.updates = self._updates(episodes)
+        else:
+            env_id = envs.resolve(env) if isinstance(env, str) else getattr(
+                getattr(env, "spec", env), "id", None
+            )
+            seed = self.seed if seed is None else _check_seed(seed)
+            updates = self._updates(self.recipe.episodes if episodes is None else episodes)
+            self.run = Run(env_id, env_kwargs, seed, updates, 0, self.recipe.coefficients())
+        if env is None:
+            raise ValueError(
+                f"`env` is missing: a short name ({', '.join(envs.BENCHMARKS)}), a Gymnasium id, a spec, an "
+                "environment or a factory. Received: env=None"
+            )
+        return env
+
+    def _updates(self, episodes):
+        if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
+            raise ValueError(f"`episodes` must be a positive integer. Received: {episodes!r}")
+        return math.ceil(episodes / self.recipe.episodes_per_update)
+
+    def _rollout_steps(self, vector):
+        steps = self.recipe.rollout_steps or getattr(vector.spec, "max_episode_steps", None)
+        if not steps:
+            raise ValueError(
+                "The environment has no episode length (`max_episode_steps` of its spec), so the recipe needs "
+                f"`rollout_steps`. Received: {self.recipe}"
+            )
+        return steps
+
+    def _callbacks(self, callbacks, verbose, run_dir, checkpoint_freq):
+        chosen = list(callbacks or [])
+        if run_dir is not None:
+            chosen.append(nmn_callbacks.RunCheckpoint(run_dir, checkpoint_freq))
+        if verbose in (1, "auto"):
+            chosen.append(nmn_callbacks.UpdateProgress(self.run.updates, self.run.update))
+        return keras.callbacks.CallbackList(
+            chosen,
+            add_history=True,
+            add_progbar=verbose == 2,
+            verbose=2,
+            epochs=self.run.updates,
+            steps=1,
+            model=self,
+        )
+
+    def _train(self, vector, steps, callback_list, validate):
+        self.stop_training = False
+        callback_list.on_train_begin()
+        with nmn_callbacks.deferred_interrupt() as interrupted:
+            while self.run.update < self.run.updates and not (self.stop_training or interrupted()):
+                epoch = self.run.update
+                callback_list.on_epoch_begin(epoch)
+                logs = self._one_update(vector, steps, callback_list) | self._validation(*validate)
+                callback_list.on_epoch_end(epoch, logs)
+            callback_list.on_train_end()
+            if interrupted():
+                raise KeyboardInterrupt
+
+    def _one_update(self, vector, steps, callback_list):
+        callback_list.on_train_batch_begin(0)
+        generator = np.random.default_rng([self.run.seed, self.run.update])
+        played = rollout.play(
+            vector,
+            lambda *inputs: [np.asarray(x) for x in self._policy(*inputs)],
+            self.architecture,
+            steps,
+            self.recipe.segment_steps,
+            generator,
+        )
+        logs = {**rollout.summary(played, self.run.env_id), **self.train_step(played)}
+        callback_list.on_train_batch_end(0, logs)
+        return logs
+
+    def _validation(self, episodes, freq, env):
+        due = self.run.update % freq == 0 or self.run.update == self.run.updates
+        if not (episodes and due):
+            return {}
+        scores = evaluate(
+            self, env, episodes, seed=VALIDATION_SEED, env_kwargs=self.run.env_kwargs
+        )
+        shown = ("return", "discounted_return", "share")
+        return {f"val_{name}": scores[name] for name in shown if name in scores}
+
+    def _check_finite(self, logs):
+        bad = {name: value for name, value in logs.items() if not math.isfinite(value)}
+        if bad:
+            raise TrainingDiverged(
+                f"Training diverged in update {self.run.update + 1} of {self.run.updates}: {bad} (all losses must be "
+                "finite). The weights in memory are spoilt; the last checkpoint is not. Lower the learning rates or "
+                "clip gradients (`gradient_norm`)."
+            )
+
+    # Acting
+
+    def initial_state(self, batch_size: int) -> np.ndarray:
+        """Empty memory: zeros `(N, S)`."""
+        return np.zeros((batch_size, self.architecture.state_size), "float32")
+
+    def step(self, observation, prev_action, prev_reward, state) -> dict[str, np.ndarray]:
+        """One step of the actor; the ONNX contract's outputs under the contract's names.
+
+        Args:
+            observation: `(N, O)`.
+            prev_action: `(N, A)`, the action really played at the last step, environment units; zeros at the start.
+            prev_reward: `(N, 1)`, zeros at the start.
+            state: `(N, S)`, zeros at the start.
+
+        Returns:
+            `action` (deterministic, environment units), `action_mean`, `action_log_std` (network units), for an NMN
+            `z`, and `state_out`.
+        """
+        inputs = (np.asarray(x, "float32") for x in (observation, prev_action, prev_reward, state))
+        outputs = self._compiled_contract()(*inputs)
+        return {name: np.asarray(ops.convert_to_numpy(x)) for name, x in outputs.items()}
+
+    def act(self, observation, prev_action, prev_reward, state, *, rng=None):
+        """Action in environment units `(N, A)` and the memory after the step `(N, S)`; arguments as in `step`.
+
+        Args:
+            rng: numpy generator to sample the action with; None = the deterministic action.
+        """
+        outputs = self.step(observation, prev_action, prev_reward, state)
+        action = outputs["action"]
+        if rng is not None:
+            noise = rng.standard_normal(action.shape, dtype="float32")
+            drawn = outputs["action_mean"] + np.exp(outputs["action_log_std"]) * noise
+            action = self.architecture.to_environment(drawn)
+        return action, outputs["state_out"]
+
+    def evaluate(self, env=None, episodes: int = 1000, deterministic: bool = True, **kwargs):
+        """Scores on full test episodes; see `nmn_keras.evaluation.evaluate`. `env=None` is the training one."""
+        env = self.run.env_id if env is None else env
+        return evaluate(self, env, episodes, deterministic, **kwargs)
+
+    def contract_outputs(self, observation, prev_action, prev_reward, state):
+        """The graph behind `step` and `policy.onnx`, in `keras.ops`."""
+        output, signal, state = self.actor.step(observation, prev_action, prev_reward, state)
+        mean, log_var = split_policy(self.architecture, output)
+        outputs = {
+            "action": self.architecture.to_environment(mean, ops),
+            "action_mean": mean,
+            "action_log_std": 0.5 * log_var,
+            "z": signal,
+            "state_out": state,
+        }
+        return {name: x for name, x in outputs.items() if x is not None}
+
+    def _compiled_contract(self):
+        if not hasattr(self, "_contract"):
+            self._contract = backend_module().compile_method(self.actor, self.contract_outputs)
+        return self._contract
+
+    def _policy_step(self, observation, prev_action, prev_reward, state):
+        output, state = self.actor(observation, prev_action, prev_reward, state)
+        return *split_policy(self.architecture, output), state
+
+    def check_env(self, env) -> None:
+        """Raise `ValueError` unless an environment's spaces are those of the architecture."""
+        found, a = spaces.describe(env), self.architecture
+        sizes = (len(found.observation_low), len(found.action_low))
+        if sizes != (a.observation_size, a.action_size):
+            raise ValueError(
+                "The environment does not fit the agent: it needs observation and action sizes "
+                f"{(a.observation_size, a.action_size)}. Received: {sizes}"
+            )
+        low, high = a.bounds()
+        if (low < found.action_low).any() or (high > found.action_high).any():
+            raise ValueError(
+                f"The architecture's action bounds exceed the environment's, {found.action_low} to "
+                f"{found.action_high}. Received: {low} to {high}"
+            )
+
+    # Saving
+
+    def save(self, filepath, overwrite: bool = True, **kwargs):
+        """Write a run directory: weights, and everything that `fit(resume=True)` needs.
+
+        Args:
+            filepath: the directory.
+            overwrite: whether a checkpoint already there may be replaced.
+        """
+        if kwargs:
+            raise TypeError(f"`save` writes a run directory and takes no {sorted(kwargs)}.")
+        if not overwrite:
+            checkpoint.refuse_existing(filepath)
+        checkpoint.write(filepath, self.get_config(), *self._training_state())
+
+    @classmethod
+    def load(cls, filepath) -> "ActorCritic":
+        """Read a run directory that `save` or `fit(run_dir=...)` wrote.
+
+        Raises:
+            ValueError: if there is no whole checkpoint: a file missing, truncated or altered.
+        """
+        config, *_ = checkpoint.read(filepath)
+        agent = cls.from_config(config)
+        agent.restore(filepath)
+        return agent
+
+    def restore(self, filepath) -> None:
+        """Read a run directory into this agent.
+
+        Raises:
+            ValueError: if it holds another architecture or recipe, or no whole checkpoint.
+        """
+        config, state, weights, arrays = checkpoint.read(filepath)
+        for part in ("architecture", "recipe"):
+            _check_same(config[part], self.get_config()[part], part, filepath)
+        self._restore_optimizers(config["optimizers"])
+        self.load_weights(weights)
+        self._restore_run(state, arrays)
+
+    def get_config(self) -> dict:
+        """Architecture, recipe, seed and optimisers, ready for JSON."""
+        return {
+            "architecture": self.architecture.get_config(),
+            "recipe": recipes.to_config(self.recipe),
+            "seed": self.seed,
+            "name": self.name,
+            "optimizers": [keras.optimizers.serialize(o) for o in self.optimizers]
+            if self.compiled
+            else None,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict) -> "ActorCritic":
+        """The inverse of `get_config`; weights are fresh."""
+        return cls(
+            Architecture.from_config(config["architecture"]),
+            recipes.from_config(config["recipe"]),
+            config["seed"],
+            name=config["name"],
+        )
+
+    def _training_state(self):
+        """What `checkpoint.write` takes beside the configuration."""
+        state = dataclasses.asdict(dataclasses.replace(self.run, buffer=[]))
+        arrays = {f"buffer/{i}/{k}": v for i, b in enumerate(self.run.buffer) for k, v in b.items()}
+        for role, optimizer in zip(Optimizers._fields, self.optimizers or (), strict=False):
+            arrays |= {f"{role}/{i}": v for i, v in enumerate(optimizer.variables)}
+        return state, self.save_weights, {k: ops.convert_to_numpy(v) for k, v in arrays.items()}
+
+    def _restore_optimizers(self, configs):
+        if configs is not None:
+            self.compile(*(keras.optimizers.deserialize(config) for config in configs))
+
+    def _restore_run(self, state, arrays):
+        for role, optimizer in zip(Optimizers._fields, self.optimizers or (), strict=False):
+            for i, variable in enumerate(optimizer.variables):
+                variable.assign(arrays[f"{role}/{i}"])
+        buffer: list[dict] = []
+        for key in (key for key in arrays if key.startswith("buffer/")):
+            _, i, name = key.split("/")
+            buffer.extend({} for _ in range(int(i) + 1 - len(buffer)))
+            buffer[int(i)][name] = arrays[key]
+        self.run = Run(**{**state, "buffer": buffer})
+
+
+def _check_seed(seed):
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ValueError(f"`seed` must be an integer >= 0. Received: seed={seed!r}")
+    return int(seed)
+
+
+def _check_same(found, expected, part, filepath):
+    """Compare configurations as JSON would hold them and name the fields that differ."""
+    found, expected = (json.loads(json.dumps(config)) for config in (found, expected))
+    differ = {
+        key: (found.get(key), expected.get(key))
+        for key in {*found, *expected}
+        if found.get(key) != expected.get(key)
+    }
+    if differ:
+        raise ValueError(
+            f"{str(filepath)!r} holds another {part}; nothing was changed. `ActorCritic.load` builds the agent that "
+            f"it holds. Received, as field: (in the directory, in this agent): {differ}"
+        )

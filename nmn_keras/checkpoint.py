@@ -1,0 +1,94 @@
+"""A run directory: configuration, weights and training state, written so that a crash loses nothing.
+
+`checkpoint.json` names the files of one checkpoint with their sha256 and is replaced last and atomically: whatever
+happens before leaves the previous checkpoint whole.
+"""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+
+INDEX = "checkpoint.json"
+CONFIG = "config.json"
+
+
+def write(directory, config: dict, state: dict, save_weights, arrays: dict) -> None:
+    """Write one checkpoint.
+
+    Args:
+        directory: created if missing.
+        config: what the agent is; constant over a run.
+        state: JSON-ready training state, holding `update`.
+        save_weights: function of a path that ends in ".weights.h5".
+        arrays: flat dict of numpy arrays.
+    """
+    directory = Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    names = {
+        "weights": f"agent-{state['update']:06d}.weights.h5",
+        "arrays": f"training-{state['update']:06d}.npz",
+    }
+    save_weights(directory / names["weights"])
+    with open(directory / names["arrays"], "wb") as file:
+        np.savez(file, **arrays)
+    _replace_json(directory / CONFIG, config)
+    files = {name: sha256(directory / name) for name in (*names.values(), CONFIG)}
+    _replace_json(directory / INDEX, {"state": state, **names, "sha256": files})
+    for pattern in ("agent-*.weights.h5", "training-*.npz"):
+        for stale in set(directory.glob(pattern)) - {directory / name for name in names.values()}:
+            stale.unlink()
+
+
+def read(directory) -> tuple[dict, dict, Path, dict]:
+    """Read a checkpoint: config, state, path of the weights, arrays.
+
+    Raises:
+        ValueError: if there is none, or a file is missing, truncated or altered.
+    """
+    directory = Path(directory)
+    try:
+        index = json.loads((directory / INDEX).read_text())
+        for name, expected in index["sha256"].items():
+            if sha256(directory / name) != expected:
+                raise ValueError(
+                    f"{directory / name} is truncated or was altered: its sha256 is not the one in {INDEX}. "
+                    "Restore it from a copy, or train anew in another directory."
+                )
+        config = json.loads((directory / CONFIG).read_text())
+        with np.load(directory / index["arrays"]) as file:
+            arrays = dict(file)
+    except (OSError, KeyError, json.JSONDecodeError) as error:
+        raise ValueError(
+            f"No whole checkpoint found; a directory written by `save` or `fit(run_dir=...)` is needed. "
+            f"Received: {str(directory)!r} ({type(error).__name__}: {error})"
+        ) from error
+    return config, index["state"], directory / index["weights"], arrays
+
+
+def exists(directory) -> bool:
+    """Whether a directory holds a checkpoint."""
+    return (Path(directory) / INDEX).is_file()
+
+
+def refuse_existing(directory) -> None:
+    """Raise `FileExistsError` if the directory has anything in it."""
+    directory = Path(directory)
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise FileExistsError(
+            f"{str(directory)!r} exists and is not empty; nothing was written. Give another directory, or resume "
+            "the run in it (`resume=True`, `nmn train --resume`)."
+        )
+
+
+def sha256(path) -> str:
+    """Hexadecimal sha256 of a file."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def _replace_json(path: Path, content: dict) -> None:
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(content, indent=1))
+    os.replace(temporary, path)

@@ -1,0 +1,154 @@
+"""The ONNX contract, version 1: what a `policy.onnx` holds and how it is checked.
+
+One step of an agent, float32, `[batch, size]` tensors, its memory passed in and out. Whoever writes
+or reads such a file takes the names from here.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import onnxruntime
+
+CONTRACT_VERSION = "1"
+INPUTS = ("observation", "prev_action", "prev_reward", "state_in")
+OUTPUTS = ("action", "action_mean", "action_log_std", "state_out")
+OPTIONAL_OUTPUTS = ("z", "value")
+WORDS = ("contract_version", "agent", "kind", "env_id", "action_head")
+JSON_TYPES = {
+    "env_kwargs": dict,
+    "observation_low": list,
+    "observation_high": list,
+    "action_low": list,
+    "action_high": list,
+    "action_scale": list,
+    "action_offset": list,
+    "signal_size": int,
+    "state_layout": list,
+    "initial_state": list,
+}
+
+
+@dataclass(frozen=True)
+class Contract:
+    """What a file says about itself, checked."""
+
+    metadata: dict[str, Any]
+    """Its `metadata_props`; lists, dictionaries and numbers decoded."""
+    inputs: dict[str, int]
+    """The width of each input."""
+    outputs: dict[str, int]
+    """The width of each output, in the file's order."""
+
+
+def read_contract(session: onnxruntime.InferenceSession, source: str) -> Contract:
+    """Return the contract that an opened model fulfils.
+
+    Args:
+        session: the opened model.
+        source: what to call it in errors.
+
+    Raises:
+        ValueError: the model does not follow contract version 1.
+    """
+    metadata = _decode_metadata(session.get_modelmeta().custom_metadata_map, source)
+    inputs, outputs = _check_tensors(session, source)
+    _check_metadata(metadata, inputs, outputs, source)
+    return Contract(metadata, inputs, outputs)
+
+
+def _decode_metadata(raw: Mapping[str, str], source: str) -> dict[str, Any]:
+    """Decode `metadata_props`, in which everything but words is written as JSON."""
+    if raw.get("contract_version") != CONTRACT_VERSION:
+        raise ValueError(
+            "The model is no agent that this version can step. Accepted is "
+            f"`contract_version` {CONTRACT_VERSION!r} in its metadata. "
+            f"Received: {raw.get('contract_version')!r} in {source}"
+        )
+    missing = [key for key in (*WORDS, *JSON_TYPES) if key not in raw]
+    if missing:
+        raise ValueError(
+            f"The agent's metadata is incomplete. Required are {', '.join((*WORDS, *JSON_TYPES))}. "
+            f"Received: {source} without {', '.join(missing)}"
+        )
+    metadata: dict[str, Any] = dict(raw)
+    # The runtime has no use for `scores`, but whoever reads the metadata wants it decoded.
+    for key in (*JSON_TYPES, *(["scores"] if "scores" in raw else [])):
+        metadata[key] = _decode_value(key, raw[key], source)
+    return metadata
+
+
+def _decode_value(key: str, text: str, source: str) -> Any:
+    kind = JSON_TYPES.get(key, object)
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, kind):
+        raise ValueError(
+            f"The agent's metadata is damaged at `{key}`. Accepted is JSON of type "
+            f"{kind.__name__}. Received: {text[:80]!r} in {source}"
+        )
+    return value
+
+
+def _check_tensors(
+    session: onnxruntime.InferenceSession, source: str
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Check names, types and shapes; return the width of each input and of each output."""
+    inputs = {tensor.name: tensor for tensor in session.get_inputs()}
+    outputs = {tensor.name: tensor for tensor in session.get_outputs()}
+    required, known = set(OUTPUTS), {*OUTPUTS, *OPTIONAL_OUTPUTS}
+    if set(inputs) != set(INPUTS) or not required <= set(outputs) <= known:
+        raise ValueError(
+            f"The agent's tensors have other names. Accepted are inputs {', '.join(INPUTS)} and "
+            f"outputs {', '.join(OUTPUTS)} (optional: {', '.join(OPTIONAL_OUTPUTS)}). "
+            f"Received: inputs {', '.join(inputs)}, outputs {', '.join(outputs)} in {source}"
+        )
+    for tensor in (*inputs.values(), *outputs.values()):
+        shape = tensor.shape
+        fits = len(shape) == 2 and not isinstance(shape[0], int) and isinstance(shape[1], int)
+        if tensor.type != "tensor(float)" or not fits:
+            raise ValueError(
+                f"The agent's tensor `{tensor.name}` has another type. Accepted is tensor(float) "
+                f"of shape [batch, size]. Received: {tensor.type} {shape} in {source}"
+            )
+    return (
+        {name: tensor.shape[1] for name, tensor in inputs.items()},
+        {name: tensor.shape[1] for name, tensor in outputs.items()},
+    )
+
+
+def _check_metadata(
+    metadata: Mapping[str, Any],
+    inputs: Mapping[str, int],
+    outputs: Mapping[str, int],
+    source: str,
+) -> None:
+    """Check that what the file says about itself agrees with its tensors."""
+    observation, action, state = inputs["observation"], outputs["action"], outputs["state_out"]
+    facts = [  # what, as it is, as it must be
+        ("input prev_action", inputs["prev_action"], action),
+        ("input prev_reward", inputs["prev_reward"], 1),
+        ("input state_in", inputs["state_in"], state),
+        ("output action_mean", outputs["action_mean"], action),
+        ("output action_log_std", outputs["action_log_std"], action),
+        ("kind", metadata["kind"], "nmn" if "z" in outputs else "rnn"),
+        ("signal_size", metadata["signal_size"], outputs.get("z", 0)),
+        ("action_head", metadata["action_head"], "gaussian"),
+        ("observation_low", len(metadata["observation_low"]), observation),
+        ("observation_high", len(metadata["observation_high"]), observation),
+        ("action_low", len(metadata["action_low"]), action),
+        ("action_high", len(metadata["action_high"]), action),
+        ("action_scale", len(metadata["action_scale"]), action),
+        ("action_offset", len(metadata["action_offset"]), action),
+        ("initial_state", len(metadata["initial_state"]), state),
+        ("state_layout", sum(part["size"] for part in metadata["state_layout"]), state),
+    ]
+    for what, found, accepted in facts:
+        if found != accepted:
+            raise ValueError(
+                f"The agent contradicts itself: {what} does not fit the rest of the file. "
+                f"Accepted is {accepted!r}. Received: {found!r} in {source}"
+            )

@@ -1,0 +1,164 @@
+"""The benchmarks: registration with Gymnasium, short names, and one way to make any environment.
+
+Importing this module registers `nmn_keras/MovingTarget-v0` and loads neither Keras nor TensorFlow.
+"""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import gymnasium
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+
+from nmn_keras.baselines import bayes_optimal_return
+from nmn_keras.envs.checks import check_num_envs
+
+Factory = Callable[[], gymnasium.Env]
+EnvLike = str | EnvSpec | gymnasium.Env | Factory
+"""A short name ("b1"), a Gymnasium id, a spec, an environment that has one, or a factory."""
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One of the paper's benchmarks and how its returns are measured."""
+
+    name: str
+    """Short name, accepted wherever an environment is."""
+    env_id: str
+    """Gymnasium id."""
+    discount: float
+    """Discount factor of the reported return."""
+    episode_steps: int
+    """Steps of an episode."""
+    optimal_return: Callable[[int, float], float | None]
+    """Best expected return of an agent that does not know the task, of (steps, discount); None
+    where it is not known."""
+
+
+BENCHMARKS = {
+    "b1": Benchmark("b1", "nmn_keras/MovingTarget-v0", 0.998, 1400, bayes_optimal_return),
+}
+
+gymnasium.register(
+    id=BENCHMARKS["b1"].env_id,
+    entry_point="nmn_keras.envs.gym:MovingTargetEnv",
+    vector_entry_point="nmn_keras.envs.gym:MovingTargetVectorEnv",
+    max_episode_steps=BENCHMARKS["b1"].episode_steps,
+)
+
+
+def resolve(name: str) -> str:
+    """Return the Gymnasium id of a short name or of an id.
+
+    Args:
+        name: "b1", or a registered id, or "module:id" to import the module that registers it.
+
+    Raises:
+        ValueError: if Gymnasium does not know it.
+    """
+    module, _, name_in_module = name.rpartition(":")
+    try:
+        if module:
+            importlib.import_module(module)
+        if name_in_module in BENCHMARKS:
+            return BENCHMARKS[name_in_module].env_id
+        return gymnasium.spec(name_in_module).id
+    except (ImportError, gymnasium.error.Error) as error:
+        known = [part for entry in BENCHMARKS.values() for part in (entry.name, entry.env_id)]
+        raise ValueError(
+            f"Unknown environment. Known: {', '.join(known)}, and any id registered with "
+            f"Gymnasium. Received: {name!r}"
+        ) from error
+
+
+def make(env: EnvLike, **kwargs: Any) -> gymnasium.Env:
+    """Make one environment.
+
+    Args:
+        env: what to make; from an environment a fresh one is made by its spec.
+        **kwargs: for `gymnasium.make`; none are accepted with a factory.
+
+    Raises:
+        TypeError: if `env` is none of `EnvLike`, or a factory returns no environment.
+        ValueError: if the name is unknown, or an environment has no spec.
+    """
+    source = _source(env)
+    if isinstance(source, EnvSpec):
+        return gymnasium.make(source, **kwargs)
+    return _call(source, kwargs)
+
+
+def make_vec(env: EnvLike, num_envs: int, **kwargs: Any) -> VectorEnv:
+    """Make N environments that reset themselves on the step an episode ends (SAME_STEP).
+
+    The benchmarks step all N at once in numpy; other environments, and benchmarks inside
+    wrappers, are stepped one by one by `SyncVectorEnv`.
+
+    Args:
+        env: what to make, see `make`.
+        num_envs: N.
+        **kwargs: for `gymnasium.make_vec`; none are accepted with a factory.
+
+    Raises:
+        TypeError: if `env` is none of `EnvLike`, or a factory returns no environment.
+        ValueError: if the name is unknown, an environment has no spec, or N is not from 1.
+    """
+    check_num_envs(num_envs)
+    source = _source(env)
+    mode = AutoresetMode.SAME_STEP
+    if not isinstance(source, EnvSpec):
+        return SyncVectorEnv([partial(_call, source, kwargs)] * num_envs, autoreset_mode=mode)
+    native = source.id in {entry.env_id for entry in BENCHMARKS.values()}
+    if native and not source.additional_wrappers:
+        return gymnasium.make_vec(
+            source, num_envs, vectorization_mode="vector_entry_point", **kwargs
+        )
+    settings = {"autoreset_mode": mode}
+    return gymnasium.make_vec(
+        source, num_envs, vectorization_mode="sync", vector_kwargs=settings, **kwargs
+    )
+
+
+def _source(env: EnvLike) -> EnvSpec | Factory:
+    """Return the spec or the factory that makes such environments."""
+    if isinstance(env, str):
+        return gymnasium.spec(resolve(env))
+    if isinstance(env, EnvSpec):
+        if "vectorization_mode" in env.kwargs:
+            raise ValueError(
+                "This is the spec of a vector environment. That of a single one is accepted. "
+                f"Received: {env}"
+            )
+        return env
+    if isinstance(env, gymnasium.Env):
+        if env.spec is None:
+            raise ValueError(
+                "The environment has no spec to make others by. An id, a spec, an environment made "
+                f"by gymnasium.make or a factory are accepted. Received: {env}"
+            )
+        return env.spec
+    if isinstance(env, VectorEnv) or not callable(env):
+        raise TypeError(
+            "Not an environment. A short name, a Gymnasium id, an EnvSpec, a gymnasium.Env with a "
+            f"spec or a zero-argument factory are accepted. Received: {env!r}"
+        )
+    return env
+
+
+def _call(factory: Factory, kwargs: dict[str, Any]) -> gymnasium.Env:
+    """Return what a factory makes."""
+    if kwargs:
+        raise TypeError(
+            "A factory takes no arguments. Arguments are accepted with an id, a spec or an "
+            f"environment. Received: {', '.join(kwargs)}"
+        )
+    env = factory()
+    if not isinstance(env, gymnasium.Env):
+        raise TypeError(
+            "The factory does not make an environment. A function that returns a gymnasium.Env is "
+            f"accepted. Received: {type(env).__name__}"
+        )
+    return env

@@ -1,0 +1,130 @@
+"""Playing to learn: the only place that steps environments during training."""
+
+import dataclasses
+
+import numpy as np
+
+from nmn_keras import envs
+
+
+@dataclasses.dataclass(frozen=True)
+class Rollout:
+    """T steps of N parallel environments, time-major float32, from a reset with empty memory.
+
+    Where an episode ends the next one follows in the same row, so nothing is padded; `keep` marks the seams.
+    """
+
+    observation: np.ndarray
+    """`(T, N, O)`, environment units."""
+    prev_action: np.ndarray
+    """`(T, N, A)`, the action really played one step before, environment units; zero where an episode begins."""
+    prev_reward: np.ndarray
+    """`(T, N, 1)`, the reward of the step before; zero where an episode begins."""
+    keep: np.ndarray
+    """`(T, N, 1)`, 0 where an episode begins, else 1."""
+    successor: np.ndarray
+    """`(T, N, O)`, what was observed after the step, before any reset."""
+    played: np.ndarray
+    """`(T, N, A)`, the action played, environment units."""
+    action: np.ndarray
+    """`(T, N, A)`, the action sampled, network units, unclipped."""
+    mean: np.ndarray
+    """`(T, N, A)`, mean of the policy that played, network units."""
+    log_var: np.ndarray
+    """`(T, N, A)`, its log-variance."""
+    reward: np.ndarray
+    """`(T, N)`."""
+    terminated: np.ndarray
+    """`(T, N)`, 1 where the episode ended and nothing follows, else 0."""
+    ended: np.ndarray
+    """`(T, N)`, 1 where the episode ended in any way, else 0."""
+    actor_state: np.ndarray
+    """`(ceil(T / segment_steps), N, S)`, the packed state before each segment's first step."""
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The fields as a dict."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+
+def play(env, policy, architecture, steps, segment_steps, generator) -> Rollout:
+    """Play `steps` steps in every environment of a vector environment with a sampled policy.
+
+    Args:
+        env: vector environment with SAME_STEP autoreset.
+        policy: callable `(observation, prev_action, prev_reward, state) -> (mean, log_var, state)`.
+        architecture: the actor's `Architecture`.
+        steps: T.
+        segment_steps: how often the actor's state is kept.
+        generator: numpy generator from which the environments' seed and all noise are drawn.
+
+    Raises:
+        ValueError: if an observation or a reward is not finite.
+    """
+    n, a = env.num_envs, architecture
+    observation, _ = env.reset(seed=int(generator.integers(2**31)))
+    observation = _finite(observation, "observation", 0)
+    noise = generator.standard_normal((steps, n, a.action_size), dtype="float32")
+    prev_action, prev_reward = np.zeros((n, a.action_size), "float32"), np.zeros((n, 1), "float32")
+    state, keep = np.zeros((n, a.state_size), "float32"), np.zeros((n, 1), "float32")
+    rows, states = [], []
+    for t in range(steps):
+        if t % segment_steps == 0:
+            states.append(state)
+        mean, log_var, state = policy(observation, prev_action, prev_reward, state)
+        action = mean + np.exp(0.5 * log_var) * noise[t]
+        played = a.to_environment(action)
+        following, reward, terminated, truncated, info = env.step(played)
+        following = _finite(following, "observation", t + 1)
+        reward = _finite(reward, "reward", t + 1)
+        ended = terminated | truncated
+        successor = _successor(following, ended, info)
+        rows.append(
+            (observation, prev_action, prev_reward, keep, successor, played, action, mean, log_var)
+            + (reward, terminated, ended)
+        )
+        keep = 1.0 - ended[:, None].astype("float32")
+        observation, prev_action, prev_reward = following, played * keep, reward[:, None] * keep
+        state = state * keep if ended.any() else state
+    columns = (np.stack(column).astype("float32", copy=False) for column in zip(*rows, strict=True))
+    return Rollout(*columns, actor_state=np.stack(states))
+
+
+def summary(rollout: Rollout, env_id: str | None = None) -> dict[str, float]:
+    """What is logged of a rollout: reward per step, returns from its start, share of the optimum where it is known.
+
+    `discounted_return` is over the rollout's T steps, sampled actions, at the benchmark's discount (0.998 elsewhere);
+    `share` is against the optimum over as many steps.
+    """
+    benchmark = next((b for b in envs.BENCHMARKS.values() if b.env_id == env_id), None)
+    discount = benchmark.discount if benchmark else 0.998
+    steps, reward = len(rollout.reward), rollout.reward
+    worth = discount ** np.arange(steps)
+    logs = {
+        "reward": float(reward.mean()),
+        "return": float(reward.sum(axis=0).mean()),
+        "discounted_return": float((worth @ reward).mean()),
+        "deviation": float(np.exp(0.5 * rollout.log_var).mean()),
+    }
+    optimum = benchmark and benchmark.optimal_return(steps, discount)
+    return logs | ({"share": logs["discounted_return"] / optimum} if optimum else {})
+
+
+def _successor(following, ended, info):
+    """Observations after the step; where an episode ended, `following` already belongs to the next one."""
+    if not ended.any():
+        return following
+    successor = following.copy()
+    for i in np.flatnonzero(ended):
+        successor[i] = _finite(info["final_obs"][i], "observation", "last")
+    return successor
+
+
+def _finite(array, what, step):
+    array = np.asarray(array, "float32")
+    if not np.isfinite(array).all():
+        rows = np.flatnonzero(~np.isfinite(array.reshape(len(array), -1)).all(axis=1)).tolist()
+        raise ValueError(
+            f"The environment gave a non-finite {what} at step {step} in environments {rows}; "
+            f"finite numbers (after the cast to float32) are needed. Received: {array[rows[0]]}"
+        )
+    return array

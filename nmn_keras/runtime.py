@@ -1,0 +1,275 @@
+"""Published agents without Keras: one step of `policy.onnx` on numpy and onnxruntime alone."""
+
+import hashlib
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+from nmn_keras.contract import read_contract
+
+
+class InvalidInput(ValueError):
+    """Numbers that an agent must not be stepped with.
+
+    Attributes:
+        field: the argument at fault (`observation`, `prev_action`, `prev_reward`, `state`), or None
+            when no single one is.
+        reason: what was wrong with it, what is accepted, what came.
+    """
+
+    def __init__(self, field: str | None, reason: str):
+        super().__init__(f"`{field}` {reason}" if field else reason)
+        self.field = field
+        self.reason = reason
+
+
+class OnnxAgent:
+    """A published agent that steps on onnxruntime, with its memory passed in and out.
+
+    The agent itself holds no memory: whoever steps it keeps the state, the action really played and
+    the reward received, and passes them back at the next step. A fresh memory is
+    `initial_state(n)` with zeros for the previous action and reward.
+
+    ```python
+    agent = OnnxAgent("zoo/b1-nmn/policy.onnx")
+    state = agent.initial_state(1)
+    action, state = agent.act(observation, prev_action, prev_reward, state)
+    ```
+
+    Shapes: N parallel episodes, O observation, A action, Z signal, S packed state. One thread: a
+    network of this size is faster on the calling thread than in any pool.
+
+    Attributes:
+        name: the agent's published name, e.g. `b1-nmn`.
+        kind: `nmn` or `rnn`.
+        env_id, env_kwargs: the gymnasium environment it was trained on and its arguments.
+        observation_low, observation_high: float32 (O,), infinite where unbounded.
+        action_low, action_high: float32 (A,), infinite where unbounded.
+        action_scale, action_offset: float32 (A,); environment action = clip(scale * u + offset)
+            for u in network units.
+        observation_size, action_size, state_size, signal_size: O, A, S and Z (0 for an `rnn`).
+        state_layout: the parts of the packed state, `{"part": ..., "offset": ..., "size": ...}`.
+        metadata: everything the file says about itself, decoded.
+        sha256: of the file's bytes, in hexadecimal.
+
+    Args:
+        model: the path of a `policy.onnx`, or its bytes.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file is damaged, or does not follow contract version 1.
+    """
+
+    def __init__(self, model: str | os.PathLike[str] | bytes):
+        source = "the given bytes" if isinstance(model, bytes) else os.fspath(model)
+        data = model if isinstance(model, bytes) else Path(model).read_bytes()
+        self.sha256 = hashlib.sha256(data).hexdigest()
+        self._session = _open_session(data, source)
+        contract = read_contract(self._session, source)
+        self.metadata = contract.metadata
+        self.observation_size = contract.inputs["observation"]
+        self.action_size = contract.outputs["action"]
+        self.state_size = contract.outputs["state_out"]
+        self._outputs = list(contract.outputs)
+        self._read_metadata()
+
+    def _read_metadata(self) -> None:
+        """Turn the metadata into typed attributes."""
+        self.name: str = self.metadata["agent"]
+        self.kind: str = self.metadata["kind"]
+        self.env_id: str = self.metadata["env_id"]
+        self.env_kwargs: dict[str, Any] = self.metadata["env_kwargs"]
+        self.signal_size: int = self.metadata["signal_size"]
+        self.state_layout: list[dict[str, Any]] = self.metadata["state_layout"]
+        self.observation_low = _bound(self.metadata["observation_low"], -math.inf)
+        self.observation_high = _bound(self.metadata["observation_high"], math.inf)
+        self.action_low = _bound(self.metadata["action_low"], -math.inf)
+        self.action_high = _bound(self.metadata["action_high"], math.inf)
+        self.action_scale = np.asarray(self.metadata["action_scale"], np.float32)
+        self.action_offset = np.asarray(self.metadata["action_offset"], np.float32)
+        self._initial_state = np.asarray(self.metadata["initial_state"], np.float32)
+
+    def __repr__(self) -> str:
+        return (
+            f"OnnxAgent({self.name!r}, observation={self.observation_size}, "
+            f"action={self.action_size}, state={self.state_size}, signal={self.signal_size})"
+        )
+
+    def initial_state(self, batch_size: int) -> np.ndarray:
+        """Return a fresh memory.
+
+        Args:
+            batch_size: N, the number of episodes stepped together, at least 1.
+
+        Returns:
+            float32 (N, S).
+        """
+        if batch_size < 1:
+            raise ValueError(f"`batch_size` must be at least 1. Received: {batch_size!r}")
+        return np.tile(self._initial_state, (batch_size, 1))
+
+    def step(
+        self,
+        observation: np.ndarray,
+        prev_action: np.ndarray,
+        prev_reward: np.ndarray,
+        state: np.ndarray,
+    ) -> dict[str, np.ndarray]:
+        """Run the graph once and return every output. The hot path: nothing is checked.
+
+        Args:
+            observation: float32 (N, O), environment units.
+            prev_action: float32 (N, A), the action really played, environment units.
+            prev_reward: float32 (N, 1).
+            state: float32 (N, S), the last `state_out`.
+
+        Returns:
+            float32 arrays by output name: `action` (N, A), deterministic and in environment units;
+            `action_mean` and `action_log_std` (N, A), network units; `z` (N, Z) for an `nmn`;
+            `state_out` (N, S).
+        """
+        outputs = self._session.run(
+            self._outputs,
+            {
+                "observation": observation,
+                "prev_action": prev_action,
+                "prev_reward": prev_reward,
+                "state_in": state,
+            },
+        )
+        return dict(zip(self._outputs, outputs, strict=True))
+
+    def act(
+        self,
+        observation: Any,
+        prev_action: Any,
+        prev_reward: Any,
+        state: Any,
+        *,
+        rng: np.random.Generator | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Check the inputs, take one step and choose an action.
+
+        Args:
+            observation: (N, O), environment units.
+            prev_action: (N, A), the action really played, environment units; zeros at the start.
+            prev_reward: (N, 1); zeros at the start.
+            state: (N, S), from `initial_state` or the last call.
+            rng: None for the deterministic action; a generator to sample.
+
+        Returns:
+            The action, float32 (N, A), environment units, inside the action space; and the next
+            state, float32 (N, S).
+
+        Raises:
+            InvalidInput: a shape is wrong, a number is not finite in float32, or the numbers are so
+                large that the agent's memory would overflow.
+        """
+        outputs = self.step(*self.check(observation, prev_action, prev_reward, state))
+        action = outputs["action"] if rng is None else self._sample(outputs, rng)
+        state_out = outputs["state_out"]
+        # One overflow would poison the memory for the rest of the episode: refuse the step instead.
+        if not (np.isfinite(state_out).all() and np.isfinite(action).all()):
+            raise InvalidInput(
+                None,
+                "The step overflows: the inputs are finite, but the action or the memory that "
+                "follows from them is not. Send numbers of a size met in the environment.",
+            )
+        return action, state_out
+
+    def _sample(self, outputs: Mapping[str, np.ndarray], rng: np.random.Generator) -> np.ndarray:
+        """Draw u ~ N(mean, exp(log_std)^2) in network units and bring it into the action space."""
+        mean = outputs["action_mean"]
+        noise = rng.standard_normal(mean.shape, dtype=np.float32)
+        drawn = mean + np.exp(outputs["action_log_std"]) * noise
+        return np.clip(
+            drawn * self.action_scale + self.action_offset, self.action_low, self.action_high
+        )
+
+    def check(
+        self, observation: Any, prev_action: Any, prev_reward: Any, state: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return the four inputs as float32 arrays that `step` can take.
+
+        Observations outside the environment's bounds are accepted: the agent is defined there too.
+
+        Raises:
+            InvalidInput: a shape is wrong, or a number is not finite in float32.
+        """
+        checked = _as_rows("observation", observation, self.observation_size, None)
+        rows = len(checked)
+        return (
+            checked,
+            _as_rows("prev_action", prev_action, self.action_size, rows),
+            _as_rows("prev_reward", prev_reward, 1, rows),
+            _as_rows("state", state, self.state_size, rows),
+        )
+
+    def evaluate(self, env: Any = None, **kwargs: Any) -> dict[str, Any]:
+        """Play test episodes and return their scores, as `nmn_keras.evaluation.evaluate` does.
+
+        Args:
+            env: whatever `evaluate` takes; None for the environment that the agent was trained on.
+            **kwargs: passed on.
+        """
+        from nmn_keras.evaluation import evaluate
+
+        if env is None:
+            return evaluate(self, self.env_id, **{"env_kwargs": self.env_kwargs, **kwargs})
+        return evaluate(self, env, **kwargs)
+
+
+def _open_session(data: bytes, source: str) -> onnxruntime.InferenceSession:
+    """Load a graph for one thread, in which there is nothing to schedule."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+    options.log_severity_level = 4  # failures come as exceptions; nothing else goes to the terminal
+    try:
+        return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's exceptions have no base class of their own
+        raise ValueError(
+            "Cannot load the agent: the file is damaged or is no ONNX model. Accepted is a "
+            f"policy.onnx as `nmn export` writes it. Received: {source} ({_first_line(error)})"
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _bound(values: Sequence[float | None], unbounded: float) -> np.ndarray:
+    return np.asarray([unbounded if value is None else value for value in values], np.float32)
+
+
+def _as_rows(field: str, value: Any, size: int, rows: int | None) -> np.ndarray:
+    """Return `value` as a finite float32 array (rows, size); any number of rows if that is None."""
+    try:
+        with np.errstate(over="ignore"):  # what overflows in the cast is refused as not finite
+            array = np.asarray(value, np.float32)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput(
+            field, f"is no array of numbers. Accepted is {_shape(rows, size)}. {error}"
+        ) from error
+    count = len(array) if array.ndim == 2 else 0
+    if not count or array.shape[1] != size or rows not in (None, count):
+        raise InvalidInput(
+            field, f"has the wrong shape. Accepted is {_shape(rows, size)}. Received: {array.shape}"
+        )
+    if not np.isfinite(array).all():
+        raise InvalidInput(
+            field,
+            "has numbers that are not finite as float32. Accepted are magnitudes up to 3.4e38. "
+            f"Received: {array[~np.isfinite(array)][0]}",
+        )
+    return array
+
+
+def _shape(rows: int | None, size: int) -> str:
+    return f"({'N' if rows is None else rows}, {size}), {size} numbers a row"

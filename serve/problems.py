@@ -1,0 +1,109 @@
+"""Errors as clients see them: RFC 9457 problem details."""
+
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from nmn_keras.runtime import InvalidInput
+
+TYPE_PREFIX = "urn:problem-type:nmn:"
+
+
+class ProblemDetails(msgspec.Struct, omit_defaults=True):
+    """The body of an error. `path` is the JSON path of the member at fault, where there is one."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    path: str = ""
+
+
+class Problem(Exception):
+    """A request that cannot be answered.
+
+    Args:
+        status: the HTTP status.
+        kind: a stable word for programs; the problem's type is `urn:problem-type:nmn:<kind>`, its
+            title the same word for people.
+        detail: what was wrong, what is accepted, what came.
+        path: the JSON path of the member at fault.
+        headers: further headers of the answer.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        kind: str,
+        detail: str,
+        path: str = "",
+        headers: Mapping[str, str] | None = None,
+    ):
+        super().__init__(detail)
+        title = kind.replace("-", " ").capitalize()
+        self.details = ProblemDetails(TYPE_PREFIX + kind, title, status, detail, path)
+        self.headers = headers
+
+    def response(self) -> Response:
+        """Return the answer to send."""
+        return Response(
+            msgspec.json.encode(self.details),
+            self.details.status,
+            self.headers,
+            media_type="application/problem+json",
+        )
+
+
+def unknown_agent(name: str, known: Iterable[str]) -> Problem:
+    """404, listing the agents that are served."""
+    served = ", ".join(known)
+    return Problem(
+        404, "unknown-agent", f"No such agent is served. Served: {served}. Received: {name!r}"
+    )
+
+
+def unknown_session() -> Problem:
+    """404. Sessions are never listed: an id is a secret, and is not sent back either."""
+    return Problem(
+        404,
+        "unknown-session",
+        "No such session is open: it never was, was deleted, or was idle for too long. "
+        "Open one with POST /v1/agents/{name}/sessions.",
+    )
+
+
+def invalid_input(error: InvalidInput, members: Mapping[str, str]) -> Problem:
+    """422, naming the member of the message behind the argument that was refused."""
+    if error.field is None:
+        return Problem(422, "invalid-input", error.reason, "$")
+    member = members[error.field]
+    return Problem(422, "invalid-input", f"`{member}` {error.reason}", f"$.{member}")
+
+
+def install(app: Starlette) -> None:
+    """Answer every error of `app` with problem details."""
+    app.add_exception_handler(Problem, _answer_problem)
+    app.add_exception_handler(HTTPException, _answer_http_exception)
+    app.add_exception_handler(Exception, _answer_internal_error)
+
+
+async def _answer_problem(request: Request, error: Any) -> Response:
+    return error.response()
+
+
+async def _answer_http_exception(request: Request, error: Any) -> Response:
+    phrase = HTTPStatus(error.status_code).phrase
+    detail = f"{phrase}: {request.method} {request.url.path}. Start at GET /v1/agents."
+    kind = phrase.lower().replace(" ", "-")
+    return Problem(error.status_code, kind, detail, headers=error.headers).response()
+
+
+async def _answer_internal_error(request: Request, error: Any) -> Response:
+    # The traceback goes to the log; a client learns nothing of the server's insides.
+    return Problem(500, "internal-error", "The server failed. No session was changed.").response()
