@@ -4,8 +4,9 @@
     python benchmarks/step.py --agent b1-rnn --rounds 30
 
 Three calls are timed at batch 1, in rounds of all three one after another, so that whatever else
-the machine does hits all of them: `ActorCritic.act`, `OnnxAgent.step`, and an onnxruntime session whose
-graph is one Identity. A ratio is taken within each round; the table shows its median and range.
+the machine does hits all of them: `ActorCritic.act`, `OnnxAgent.step`, and an onnxruntime session
+whose graph is one Identity. A ratio is taken within each round; the table shows its median and
+range.
 """
 
 import argparse

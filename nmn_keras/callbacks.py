@@ -1,8 +1,12 @@
 """Keras callbacks of `ActorCritic.fit`: one epoch is one update."""
 
 import contextlib
+import csv
+import json
+import math
 import signal
 import threading
+from pathlib import Path
 
 import keras
 
@@ -44,6 +48,60 @@ class RunCheckpoint(keras.callbacks.Callback):
     def on_train_end(self, logs=None):
         """Save what was reached; a run that diverged does not come here and keeps its last good checkpoint."""
         self.model.save(self.run_dir)
+
+
+class BestWeights(keras.callbacks.Callback):
+    """Keep the weights of the best-validated update in `best.weights.h5`, its logs in `best.json`."""
+
+    def __init__(self, run_dir, monitor="val_discounted_return"):
+        super().__init__()
+        self.monitor = monitor
+        self.weights = Path(run_dir) / "best.weights.h5"
+        self.record = Path(run_dir) / "best.json"
+
+    def on_train_begin(self, logs=None):
+        """Take up the record of a resumed run."""
+        self.best = -math.inf
+        if self.record.exists():
+            self.best = json.loads(self.record.read_text())[self.monitor]
+
+    def on_epoch_end(self, epoch, logs=None):
+        """Save if this update was validated and is the best so far."""
+        if logs.get(self.monitor, -math.inf) > self.best:
+            self.best = logs[self.monitor]
+            self.weights.parent.mkdir(parents=True, exist_ok=True)
+            self.model.save_weights(self.weights)
+            self.record.write_text(json.dumps({"update": epoch + 1, **logs}, indent=1))
+
+
+class CurveLogger(keras.callbacks.Callback):
+    """One row per update in `curves.csv`: the update, episodes so far, then every log.
+
+    Unlike Keras's CSVLogger it drops the rows past the checkpoint that a run is resumed from.
+    """
+
+    def __init__(self, path):
+        super().__init__()
+        self.path = Path(path)
+
+    def on_train_begin(self, logs=None):
+        """Keep what a resumed run has logged up to where it goes on."""
+        self.rows = []
+        if self.path.exists():
+            with self.path.open(newline="") as file:
+                rows = list(csv.DictReader(file))
+            self.rows = [row for row in rows if int(row["update"]) <= self.model.run.update]
+
+    def on_epoch_end(self, epoch, logs=None):
+        """Write all rows; a validation may add columns late."""
+        episodes = (epoch + 1) * self.model.recipe.episodes_per_update
+        self.rows.append({"update": epoch + 1, "episodes": episodes, **logs})
+        names = list(dict.fromkeys(name for row in self.rows for name in row))
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, names, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(self.rows)
 
 
 @contextlib.contextmanager

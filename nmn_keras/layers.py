@@ -124,6 +124,14 @@ class NMNDense(keras.layers.Layer):
         }
 
 
+def _gru_step(projected, kernel, state):
+    p_update, p_reset, p_candidate = ops.split(projected, 3, axis=-1)
+    q_update, q_reset, q_candidate = ops.split(ops.matmul(state, kernel), 3, axis=-1)
+    update = ops.sigmoid(p_update + q_update)
+    candidate = ops.tanh(p_candidate + ops.sigmoid(p_reset + q_reset) * q_candidate)
+    return candidate + update * (state - candidate)
+
+
 @keras.saving.register_keras_serializable("nmn_keras")
 class ModulatorGRUCell(keras.layers.Layer):
     """GRU cell of the modulator: one step, or a time-major sequence over the same weights.
@@ -179,7 +187,7 @@ class ModulatorGRUCell(keras.layers.Layer):
     def call(self, inputs, states):
         """One step: Keras's cell interface."""
         state = states[0] if isinstance(states, list | tuple) else states
-        state = self._advance(self._project(inputs), state)
+        state = _gru_step(self._project(inputs), self.recurrent_kernel, state)
         return state, [state]
 
     def sequence(self, inputs, initial_state, keep):
@@ -194,9 +202,10 @@ class ModulatorGRUCell(keras.layers.Layer):
             `(T, N, units)`, the state after each step.
         """
 
+
         def advance(state, step):
             projected, keep_now = step
-            state = self._advance(projected, state * keep_now)
+            state = _gru_step(projected, self.recurrent_kernel, state * keep_now)
             return state, state
 
         return ops.scan(advance, initial_state, (self._project(inputs), keep))[1]
@@ -207,14 +216,6 @@ class ModulatorGRUCell(keras.layers.Layer):
 
     def _project(self, inputs):
         return ops.matmul(inputs, self.kernel) + self.bias
-
-    def _advance(self, projected, state):
-        recurrent = ops.matmul(state, self.recurrent_kernel)
-        n = self.units
-        update = ops.sigmoid(projected[..., :n] + recurrent[..., :n])
-        reset = ops.sigmoid(projected[..., n : 2 * n] + recurrent[..., n : 2 * n])
-        candidate = ops.tanh(projected[..., 2 * n :] + reset * recurrent[..., 2 * n :])
-        return update * state + (1.0 - update) * candidate
 
     def get_config(self):
         """Constructor arguments, serialised."""

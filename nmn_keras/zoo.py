@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -132,7 +133,10 @@ def _load_onnx(name: str, zoo: Location) -> "OnnxAgent":
     return OnnxAgent(content)
 
 
-_LOADERS = {"keras": _load_keras, "onnx": _load_onnx}
+_LOADERS: "dict[str, Callable[[str, Location], ActorCritic | OnnxAgent]]" = {
+    "keras": _load_keras,
+    "onnx": _load_onnx,
+}
 
 
 def _read_agents(zoo: Path) -> dict[str, dict[str, Any]]:

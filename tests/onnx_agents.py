@@ -7,6 +7,7 @@ mean = y M; log_std = y L - 1; action = clip(scale * mean + offset, low, high).
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -74,8 +75,8 @@ class TinyAgent:
             "env_kwargs": {},
             "observation_low": [None] * self.observation,
             "observation_high": [5.0] * self.observation,
-            "action_low": [-self.high] * self.action,
-            "action_high": [self.high] * self.action,
+            "action_low": [None if math.isinf(self.high) else -self.high] * self.action,
+            "action_high": [None if math.isinf(self.high) else self.high] * self.action,
             "action_scale": self.weights["scale"].tolist(),
             "action_offset": self.weights["offset"].tolist(),
             "signal_size": SIGNAL,
@@ -128,6 +129,14 @@ class TinyAgent:
         model = self.model()
         onnx.checker.check_model(model, full_check=True)
         return model.SerializeToString()
+
+
+def loud_agent() -> TinyAgent:
+    """An agent without action bounds, whose action overflows at observations of 1 and beyond."""
+    agent = TinyAgent(name="loud", high=math.inf)
+    agent.weights["K"][:] = 1
+    agent.weights["M"][:] = 5e37
+    return agent
 
 
 def _tensor(name: str, size: int) -> onnx.ValueInfoProto:

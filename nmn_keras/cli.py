@@ -1,0 +1,202 @@
+"""The `nmn` command: train, evaluate, export, publish, zoo."""
+
+import argparse
+import ast
+import dataclasses
+import inspect
+import json
+import sys
+import textwrap
+from pathlib import Path
+
+
+def main(argv=None) -> int:
+    """Run the command line; gives the exit status: 0 done, 2 bad input, 1 diverged, 130 interrupted."""
+    arguments = _parser().parse_args(argv)
+    try:
+        return arguments.run(arguments) or 0
+    except (ValueError, TypeError, OSError) as error:
+        print(f"nmn {arguments.command}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nInterrupted.", file=sys.stderr)
+        return 130
+
+
+def _parser():
+    parser = argparse.ArgumentParser(
+        prog="nmn", description="Train, evaluate, export and publish neuromodulated recurrent agents."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for add in (_add_train, _add_evaluate, _add_export, _add_publish, _add_zoo):
+        add(commands)
+    return parser
+
+
+# train
+
+
+def _add_train(commands):
+    from nmn_keras import recipes
+
+    parser = commands.add_parser(
+        "train",
+        help="train an agent of the zoo's architectures",
+        description="Train an agent and score it against the optimum. KERAS_BACKEND=jax is the fast backend.",
+        epilog="Example: KERAS_BACKEND=jax nmn train b1-nmn --recipe fast --seed 0",
+    )
+    parser.add_argument("name", help="architecture: b1-nmn, b1-rnn, ... (benchmark and kind)")
+    parser.add_argument("--recipe", default="fast", choices=sorted(recipes.RECIPES), help="default: fast")
+    parser.add_argument("--seed", type=int, default=0, help="of weights and of everything drawn; default: 0")
+    parser.add_argument("--run-dir", type=Path, help="default: runs/NAME-RECIPE-sSEED")
+    parser.add_argument("--resume", action="store_true", help="go on with the run in the run directory")
+    parser.add_argument("--validation-episodes", type=int, default=500, help="0 = none; default: 500")
+    parser.add_argument("--validation-freq", type=int, default=10, help="updates between two; default: 10")
+    parser.add_argument("--checkpoint-freq", type=int, default=10, help="updates between two; default: 10")
+    parser.add_argument("--test-episodes", type=int, default=1000, help="for the final score; default: 1000")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    for name in sorted(recipes.RECIPES):
+        _add_fields(parser, recipes.RECIPES[name])
+    parser.set_defaults(run=_train)
+
+
+def _add_fields(parser, recipe):
+    """One option per field of a recipe; its help is the sentence under the field."""
+    group = parser.add_argument_group(f"with --recipe {recipe.name}")
+    sentences = _field_sentences(recipe)
+    for field in dataclasses.fields(recipe):
+        option = f"--{field.name.replace('_', '-')}"
+        text = f"{sentences[field.name]} Default: {field.default}".replace("%", "%%")
+        if option in parser._option_string_actions:  # a field of both recipes is one option
+            group.description = f"{group.description or ''} {option} (default: {field.default});"
+            continue
+        group.add_argument(option, type=_number, default=argparse.SUPPRESS, metavar="X", help=text)
+
+
+def _field_sentences(recipe):
+    """`{field: the string under it}` of a dataclass."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(recipe))).body[0].body
+    return {
+        field.target.id: text.value.value
+        for field, text in zip(body, body[1:], strict=False)
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr)
+    }
+
+
+def _number(text):
+    if text.lower() == "none":
+        return None
+    number = float(text)
+    return int(number) if number.is_integer() and "." not in text and "e" not in text else number
+
+
+def _chosen_recipe(arguments):
+    from nmn_keras import recipes
+
+    recipe = recipes.RECIPES[arguments.recipe]
+    names = {field.name for field in dataclasses.fields(recipe)}
+    every = {f.name for other in recipes.RECIPES.values() for f in dataclasses.fields(other)}
+    given = {name: getattr(arguments, name) for name in every if hasattr(arguments, name)}
+    if foreign := sorted(set(given) - names):
+        raise ValueError(f"The {recipe.name!r} recipe has no {foreign}. It has {sorted(names)}.")
+    return recipe(**given)
+
+
+def _train(arguments):
+    from nmn_keras.actor_critic import ActorCritic, TrainingDiverged
+    from nmn_keras.callbacks import BestWeights, CurveLogger
+
+    name, seed = arguments.name, arguments.seed
+    run_dir = arguments.run_dir or Path("runs") / f"{name}-{arguments.recipe}-s{seed}"
+    agent = ActorCritic.from_preset(name, _chosen_recipe(arguments), seed)
+    if arguments.resume:
+        agent.restore(run_dir)
+    try:
+        agent.fit(
+            name.partition("-")[0],
+            seed=seed,
+            resume=arguments.resume,
+            run_dir=run_dir,
+            callbacks=[BestWeights(run_dir), CurveLogger(run_dir / "curves.csv")],
+            verbose=0 if arguments.quiet else 1,
+            checkpoint_freq=arguments.checkpoint_freq,
+            validation_episodes=arguments.validation_episodes,
+            validation_freq=arguments.validation_freq,
+        )
+    except TrainingDiverged as error:
+        print(f"\nnmn train: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"\nStopped after update {agent.run.update}; --resume goes on.", file=sys.stderr)
+        return 130
+    if arguments.validation_episodes:
+        agent.load_weights(run_dir / "best.weights.h5")
+    _score(agent, arguments.test_episodes, run_dir / "scores.json")
+    return 0
+
+
+# evaluate
+
+
+def _add_evaluate(commands):
+    parser = commands.add_parser(
+        "evaluate", help="score an agent on test episodes", description="Score an agent on full test episodes."
+    )
+    parser.add_argument("agent", help="a zoo name or a run directory (its best-validated weights)")
+    parser.add_argument("--episodes", type=int, default=1000, help="default: 1000")
+    parser.add_argument("--runtime", choices=("keras", "onnx"), default="keras", help="for a zoo agent")
+    parser.add_argument("--json", type=Path, help="also write the scores to this file")
+    parser.set_defaults(run=_evaluate)
+
+
+def _evaluate(arguments):
+    _score(_open_agent(arguments.agent, arguments.runtime), arguments.episodes, arguments.json)
+
+
+def _open_agent(name, runtime="keras"):
+    """An agent by zoo name, or from a run directory with its best-validated weights."""
+    from nmn_keras import checkpoint, zoo
+
+    if checkpoint.exists(name):
+        from nmn_keras.actor_critic import ActorCritic
+
+        agent = ActorCritic.load(name)
+        best = Path(name) / "best.weights.h5"
+        if best.exists():
+            agent.load_weights(best)
+        return agent
+    return zoo.load(name, runtime=runtime)
+
+
+def _score(agent, episodes, path=None):
+    """Evaluate deterministic and sampled actions, print both, and keep them."""
+    scores = {
+        mode: agent.evaluate(episodes=episodes, deterministic=mode == "deterministic")
+        for mode in ("deterministic", "sampled")
+    }
+    for mode, score in scores.items():
+        low, high = score["discounted_return_interval"]
+        share = f", {score['share']:.1%} of the optimum" if "share" in score else ""
+        print(
+            f"{mode:>13}: discounted return {score['discounted_return']:.1f} [{low:.1f}, {high:.1f}]{share}; "
+            f"undiscounted {score['return']:.1f}; {episodes} episodes"
+        )
+    if path is not None:
+        Path(path).write_text(json.dumps(scores, indent=1))
+    return scores
+
+
+def _add_export(commands):
+    pass
+
+
+def _add_publish(commands):
+    pass
+
+
+def _add_zoo(commands):
+    pass
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,37 @@
+"""Real server processes for the tests."""
+
+import contextlib
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+@dataclass
+class Server:
+    greeting: str
+    process: subprocess.Popen
+
+    @property
+    def url(self) -> str:
+        return re.search(r"http://[\d.:]+", self.greeting)[0]
+
+
+@contextlib.contextmanager
+def serving(zoo_directory, *flags):
+    """A real server on a free port; it must say nothing on stderr and end with 0."""
+    command = [sys.executable, "-m", "serve", "--port", "0", "--zoo", str(zoo_directory), *flags]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(command, cwd=ROOT, text=True, **pipes)
+    greeting = ""
+    while greeting.count("\n\n") < 2 and (line := process.stdout.readline()):
+        greeting += line
+    try:
+        yield Server(greeting, process)
+    finally:
+        process.terminate()
+        _, errors = process.communicate(timeout=20)
+    assert (process.returncode, errors) == (0, "")

@@ -1,0 +1,350 @@
+import re
+import socket
+from concurrent.futures import ThreadPoolExecutor
+
+import gymnasium
+import httpx
+import numpy as np
+import pytest
+from onnx_agents import TinyAgent, loud_agent, write_zoo
+from server_process import serving
+
+from nmn_keras import zoo
+from nmn_keras.envs import resolve
+from serve.problems import Problem
+from serve.sessions import SessionStore, open_session
+
+NATIVE = {"Content-Type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def agents(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("serve") / "zoo"
+    write_zoo(directory, TinyAgent("tiny"), TinyAgent("pair", 2, 2, seed=1), loud_agent())
+    return directory
+
+
+@pytest.fixture(scope="module")
+def url(agents):
+    with serving(agents) as server:
+        yield server.url
+
+
+@pytest.fixture(scope="module")
+def client(url):
+    with httpx.Client(base_url=url) as client:
+        yield client
+
+
+def open_on(client, name, **settings):
+    answer = client.post(f"/v1/agents/{name}/sessions", json=settings)
+    assert answer.status_code == 201, answer.text
+    return answer.json()["session"]
+
+
+def step(client, session, **message):
+    answer = client.post(f"/v1/sessions/{session}/step", json=message)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def check_problem(answer, status, path=None):
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json()
+    assert problem["status"] == status and problem["detail"] and problem["title"]
+    assert problem["type"].startswith("urn:problem-type:nmn:")
+    assert problem.get("path") == path
+    return problem
+
+
+class InProcess:
+    """The same session kept by hand around an `OnnxAgent`."""
+
+    def __init__(self, agents, name, seed=None):
+        self.agent = zoo.load(name, runtime="onnx", zoo=agents)
+        self.seed, self.steps = seed, 0
+        self.reset()
+
+    def reset(self):
+        self.state = self.agent.initial_state(1)
+        self.action = np.zeros((1, self.agent.action_size), np.float32)
+
+    def step(self, observation, reward=0.0, action=None):
+        played = self.action if action is None else [action]
+        rng = None if self.seed is None else np.random.default_rng([self.seed, self.steps])
+        self.action, self.state = self.agent.act(
+            [observation], played, [[reward]], self.state, rng=rng
+        )
+        self.steps += 1
+        return self.action[0].tolist()
+
+
+def test_agents_are_listed_and_described(client, agents):
+    cards = client.get("/v1/agents").json()["agents"]
+    assert [card["name"] for card in cards] == ["loud", "pair", "tiny"]
+    card = client.get("/v1/agents/pair").json()
+    assert card == cards[1]
+    agent = zoo.load("pair", runtime="onnx", zoo=agents)
+    assert (card["state_size"], card["signal_size"]) == (agent.state_size, 3)
+    assert (card["sha256"], card["env_id"]) == (agent.sha256, agent.env_id)
+    assert card["observation"] == {"low": [None, None], "high": [5.0, 5.0]}
+    assert card["action"] == {"low": [-20.0, -20.0], "high": [20.0, 20.0]}
+    assert card["scores"] == {"return": 1.0}
+
+
+def test_health(client):
+    assert client.get("/health/live").json() == {"status": "live"}
+    assert client.get("/health/ready").json() == {"status": "ready"}
+
+
+def test_a_session_is_created_with_an_id_nobody_can_guess(client):
+    answers = [client.post("/v1/agents/tiny/sessions") for _ in range(20)]
+    for answer in answers:
+        session = answer.json()["session"]
+        assert answer.status_code == 201
+        assert answer.json() == {"session": session, "agent": "tiny", "step": 0}
+        assert answer.headers["location"] == f"/v1/sessions/{session}"
+        assert re.fullmatch(r"[\w-]{32}", session)  # 6 bits each
+    assert len({answer.json()["session"] for answer in answers}) == 20
+
+
+def test_an_episode_is_the_same_by_session_statelessly_and_in_process(client, agents):
+    reference, session = InProcess(agents, "tiny"), open_on(client, "tiny")
+    env = gymnasium.make(resolve("b1"), max_episode_steps=300)
+    observation, _ = env.reset(seed=5)
+    message, memory, ended = {"observation": observation.tolist()}, {}, False
+    while not ended:
+        answer = step(client, session, **message)
+        stateless = {"observation": message["observation"], **memory}
+        other = client.post("/v1/agents/tiny/step", json=stateless).json()
+        expected = reference.step(message["observation"], message.get("reward", 0.0))
+        assert answer == {"action": expected, "step": reference.steps}
+        assert other == {"action": expected, "state": reference.state[0].tolist()}
+        action = np.asarray(expected, np.float32)
+        observation, reward, _, ended, _ = env.step(action)
+        message = {"observation": observation.tolist(), "reward": float(reward)}
+        memory = {"prev_action": expected, "prev_reward": float(reward), "state": other["state"]}
+    assert reference.steps == 300
+
+
+def test_many_clients_at_once_do_not_meet(client, agents):
+    def play(seed):
+        rng, name = np.random.default_rng(seed), ("tiny", "pair")[seed % 2]
+        reference, session = InProcess(agents, name), open_on(client, name)
+        size, reward = reference.agent.observation_size, 0.0
+        for _ in range(30):
+            message = {"observation": rng.standard_normal(size).tolist(), "reward": reward}
+            assert step(client, session, **message)["action"] == reference.step(**message)
+            reward = float(rng.standard_normal())
+        return reference.action[0, 0]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(play, range(16)))) == 16
+
+
+def test_an_action_played_instead_of_ours_is_what_the_agent_remembers(client, agents):
+    reference, session = InProcess(agents, "pair"), open_on(client, "pair")
+    ours = InProcess(agents, "pair")
+    for played in (None, [3.0, -7.5], None, [20.0, 0.0]):
+        message = {"observation": [0.5, -1.0], "reward": 1.0 if reference.steps else 0.0}
+        expected = reference.step(action=played, **message)
+        unheard = ours.step(**message)
+        assert step(client, session, action=played, **message)["action"] == expected
+    assert not np.allclose(expected, unheard)
+
+
+def test_sampled_sessions_repeat_with_their_seed(client, agents):
+    reference = InProcess(agents, "pair", seed=11)
+    sessions = [
+        open_on(client, "pair", deterministic=False, **seed)
+        for seed in ({"seed": 11}, {"seed": 11}, {"seed": 12}, {}, {})
+    ]
+    for _ in range(10):
+        message = {"observation": [0.1, 0.2], "reward": -1.0 if reference.steps else 0.0}
+        actions = [tuple(step(client, session, **message)["action"]) for session in sessions]
+        assert actions[0] == actions[1] == tuple(reference.step(**message))
+        assert len(set(actions)) == 4
+
+
+def test_reset_zeroes_the_memory_and_the_noise_goes_on(client, agents):
+    reference = InProcess(agents, "tiny", seed=3)
+    session = open_on(client, "tiny", deterministic=False, seed=3)
+    for _ in range(2):
+        for reward in (None, 1.0, 2.0):
+            expected = reference.step([0.7], reward or 0.0)
+            answer = step(client, session, observation=[0.7], reward=reward)
+            assert answer["action"] == expected
+        assert answer["step"] == 3
+        answer = client.post(f"/v1/sessions/{session}/reset")
+        assert answer.json() == {"session": session, "agent": "tiny", "step": 0}
+        reference.reset()
+
+
+def test_a_deleted_session_is_gone(client):
+    session = open_on(client, "tiny")
+    answer = client.delete(f"/v1/sessions/{session}")
+    assert (answer.status_code, answer.content) == (204, b"")
+    for path in ("/step", "/reset"):
+        body = {"observation": [0.0]} if path == "/step" else {}
+        problem = check_problem(client.post(f"/v1/sessions/{session}{path}", json=body), 404)
+        assert problem["type"].endswith(":unknown-session") and session not in problem["detail"]
+    check_problem(client.delete(f"/v1/sessions/{session}"), 404)
+
+
+@pytest.mark.parametrize("path", ["", "/sessions", "/step"])
+def test_an_unknown_agent_lists_the_served_ones(client, path):
+    method = "POST" if path else "GET"
+    problem = check_problem(client.request(method, f"/v1/agents/b9-nmn{path}"), 404)
+    assert "Served: loud, pair, tiny. Received: 'b9-nmn'" in problem["detail"]
+
+
+def test_unknown_routes_and_methods(client):
+    assert "GET /v1/agents" in check_problem(client.get("/v1/nothing"), 404)["detail"]
+    answer = client.get("/v1/agents/tiny/step")
+    check_problem(answer, 405)
+    assert answer.headers["allow"] == "POST"
+
+
+BAD_STEPS = [  # body, status, path
+    (b"", 422, "$"),
+    (b"{}", 422, "$"),
+    (b"[]", 422, "$"),
+    (b"{", 400, None),
+    (b"\xff\xfe", 400, None),
+    (b'{"observation": [0.5], "reward": 1, "\xff": 1}', 400, None),
+    (b'{"observation": [0.5], "reward": 1} x', 400, None),
+    (b'{"observation": [NaN], "reward": 1}', 400, None),
+    (b"[" * 100_000, 422, "$"),
+    (b'{"observation": ' + b"[" * 100_000, 422, "$.observation[0]"),
+    (b'{"observation": [0.5]}', 422, "$.reward"),
+    (b'{"observation": [0.5], "reward": null}', 422, "$.reward"),
+    (b'{"observation": [0.5], "reward": [1]}', 422, "$.reward"),
+    (b'{"observation": [0.5], "reward": true}', 422, "$.reward"),
+    (b'{"observation": [0.5], "reward": 1e39}', 422, "$.reward"),
+    (b'{"observation": [0.5], "reward": 1e999}', 422, "$.reward"),
+    (b'{"observation": [0.5], "reward": 1, "rewards": 1}', 422, "$"),
+    (b'{"observation": 0.5, "reward": 1}', 422, "$.observation"),
+    (b'{"observation": [[0.5]], "reward": 1}', 422, "$.observation[0]"),
+    (b'{"observation": ["0.5"], "reward": 1}', 422, "$.observation[0]"),
+    (b'{"observation": [null], "reward": 1}', 422, "$.observation[0]"),
+    (b'{"observation": [], "reward": 1}', 422, "$.observation"),
+    (b'{"observation": [0.5, 0.5], "reward": 1}', 422, "$.observation"),
+    (b'{"observation": [-1e39], "reward": 1}', 422, "$.observation"),
+    (b'{"observation": [1' + b"0" * 400 + b'], "reward": 1}', 422, "$.observation[0]"),
+    (b'{"observation": [0.5], "reward": 1, "action": [1, 2]}', 422, "$.action"),
+    (b'{"observation": [0.5], "reward": 1, "action": [1e39]}', 422, "$.action"),
+    (b'{"observation": [1.0], "reward": 1}', 422, "$"),  # finite, but the action overflows
+    (b'{"observation": [0.5], "reward": 1' + b" " * 2_000_000 + b"}", 413, None),
+]
+
+
+@pytest.mark.parametrize(("body", "status", "path"), BAD_STEPS)
+def test_a_refused_step_leaves_the_session_as_it_was(client, agents, body, status, path):
+    reference, session = InProcess(agents, "loud"), open_on(client, "loud")
+    assert step(client, session, observation=[0.01])["action"] == reference.step([0.01])
+    for content in (body, (body[i : i + 4096] for i in range(0, len(body), 4096))):
+        answer = client.post(f"/v1/sessions/{session}/step", content=content, headers=NATIVE)
+        check_problem(answer, status, path)
+    answer = step(client, session, observation=[0.02], reward=1.0)
+    assert answer == {"action": reference.step([0.02], 1.0), "step": 2}
+
+
+@pytest.mark.parametrize(
+    ("first", "path"),
+    [({"reward": 1.0}, "$.reward"), ({"action": [0.0]}, "$.action")],
+)
+def test_the_first_step_has_no_previous_one(client, first, path):
+    session = open_on(client, "tiny")
+    answer = client.post(f"/v1/sessions/{session}/step", json={"observation": [1.0], **first})
+    assert check_problem(answer, 422, path)["type"].endswith(":nothing-played-yet")
+    assert step(client, session, observation=[1.0], reward=0.0)["step"] == 1
+
+
+@pytest.mark.parametrize("media_type", [None, "text/plain", "application/x-www-form-urlencoded"])
+def test_a_body_must_be_declared_as_json(client, media_type):
+    headers = {"Content-Type": media_type} if media_type else {}
+    body = b'{"observation": [0.5]}'
+    answer = client.post("/v1/agents/tiny/step", content=body, headers=headers)
+    assert "application/json" in check_problem(answer, 415)["detail"]
+    headers = {"Content-Type": "Application/JSON; charset=utf-8"}
+    assert client.post("/v1/agents/tiny/step", content=body, headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("settings", "path"),
+    [
+        ({"deterministic": 1}, "$.deterministic"),
+        ({"seed": -1}, "$.seed"),
+        ({"seed": 2**63}, "$.seed"),
+        ({"seed": 0.5}, "$.seed"),
+        ({"batch": 4}, "$"),
+    ],
+)
+def test_a_session_with_bad_settings_is_not_created(client, settings, path):
+    check_problem(client.post("/v1/agents/tiny/sessions", json=settings), 422, path)
+
+
+@pytest.mark.parametrize(
+    ("memory", "path"),
+    [
+        ({"state": [0.0] * 7}, "$.prev_action"),
+        ({"prev_action": [0, 0], "prev_reward": 0}, "$.state"),
+        ({"prev_action": [0, 0], "prev_reward": 0, "state": [0.0] * 6}, "$.state"),
+        ({"prev_action": [0], "prev_reward": 0, "state": [0.0] * 7}, "$.prev_action"),
+        ({"prev_action": [0, 0], "prev_reward": 1e39, "state": [0.0] * 7}, "$.prev_reward"),
+        ({"prev_action": [0, 0], "prev_reward": 0, "state": [0.0] * 6 + ["x"]}, "$.state[6]"),
+    ],
+)
+def test_a_stateless_step_takes_all_of_the_memory_or_none(client, memory, path):
+    message = {"observation": [1.0, 2.0], **memory}
+    check_problem(client.post("/v1/agents/pair/step", json=message), 422, path)
+
+
+def open_request(url, length):
+    """Send the head of a step that announces a body of so many bytes."""
+    host, port = re.fullmatch(r"http://(.*):(\d+)", url).groups()
+    connection = socket.create_connection((host, int(port)), timeout=10)
+    head = "POST /v1/agents/tiny/step HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    connection.sendall(f"{head}Content-Length: {length}\r\n\r\n{{".encode())
+    return connection
+
+
+def test_a_client_that_leaves_in_the_middle_of_a_body_harms_nothing(client, url):
+    open_request(url, 100).close()
+    assert client.get("/health/live").status_code == 200  # and `serving` checks stderr
+
+
+def test_a_body_announced_too_large_is_refused_before_it_is_sent(url):
+    with open_request(url, 10**12) as connection:
+        assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_full_server_says_when_to_come_back(agents):
+    with serving(agents, "--max-sessions", "2", "--idle-seconds", "60") as server:
+        with httpx.Client(base_url=server.url) as client:
+            sessions = [open_on(client, "tiny") for _ in range(2)]
+            answer = client.post("/v1/agents/tiny/sessions")
+            assert "2 sessions are open" in check_problem(answer, 503)["detail"]
+            assert 1 <= int(answer.headers["retry-after"]) <= 60
+            step(client, sessions[0], observation=[0.0])
+            client.delete(f"/v1/sessions/{sessions[1]}")
+            open_on(client, "tiny")
+
+
+def test_idle_sessions_are_forgotten_and_used_ones_kept(agents):
+    now = [0.0]
+    store = SessionStore(max_sessions=2, idle_seconds=10, clock=lambda: now[0])
+    fresh = open_session("tiny", zoo.load("tiny", runtime="onnx", zoo=agents), None)
+    used, idle = store.add(fresh), store.add(fresh)
+    now[0] = 8
+    store.put(used, fresh)
+    with pytest.raises(Problem) as caught:
+        store.add(fresh)
+    assert caught.value.headers == {"Retry-After": "2"}
+    now[0] = 11
+    with pytest.raises(Problem) as caught:
+        store.get(idle)
+    assert caught.value.details.status == 404
+    assert store.get(used) is fresh and len(store) == 1
+    store.add(fresh)
