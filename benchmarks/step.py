@@ -59,25 +59,19 @@ def draw_inputs(agent: OnnxAgent) -> list[np.ndarray]:
 def identity_call(observation: np.ndarray) -> Call:
     """Return a call of the smallest possible session, under the options that `OnnxAgent` has."""
     x, y = (
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", observation.shape[1]])
-        for name in ("x", "y")
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", observation.shape[1]]) for name in ("x", "y")
     )
     graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "floor", [x], [y])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)], ir_version=8)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return lambda: session.run(["y"], {"x": observation})
 
 
 def measure(calls: dict[str, tuple[Call, int]], rounds: int) -> dict[str, np.ndarray]:
     """Return the seconds per call, (rounds,) for each; the first round warms up and is dropped."""
-    seconds = [
-        {name: time_call(call, count) for name, (call, count) in calls.items()}
-        for _ in range(rounds + 1)
-    ]
+    seconds = [{name: time_call(call, count) for name, (call, count) in calls.items()} for _ in range(rounds + 1)]
     return {name: np.array([one[name] for one in seconds[1:]]) for name in calls}
 
 

@@ -69,9 +69,7 @@ def play(connection: http.client.HTTPConnection, agent: str, steps: int, seed: i
     print_summary(rewards)
 
 
-def call(
-    connection: http.client.HTTPConnection, method: str, path: str, message: Any = None
-) -> dict[str, Any]:
+def call(connection: http.client.HTTPConnection, method: str, path: str, message: Any = None) -> dict[str, Any]:
     """Send one request over the open connection and return the answer's JSON."""
     body = None if message is None else json.dumps(message)
     headers = {"Content-Type": "application/json"} if body else {}

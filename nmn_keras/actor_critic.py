@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+from pathlib import Path
 from typing import NamedTuple
 
 import keras
@@ -79,9 +80,7 @@ class ActorCritic(keras.Model):
         self.recipe = recipes.get(recipe)
         self.seed = _check_seed(seed)
         actor_seed, critic_seed = np.random.SeedSequence(seed).generate_state(2).tolist()
-        self.actor = build_network(
-            architecture, 2 * architecture.action_size, actor_seed, name="actor"
-        )
+        self.actor = build_network(architecture, 2 * architecture.action_size, actor_seed, name="actor")
         self.critic = build_network(architecture, 1, critic_seed, name="critic")
         self.run = Run()
         self.optimizers: Optimizers | None = None
@@ -242,9 +241,7 @@ class ActorCritic(keras.Model):
             if episodes is not None:
                 self.run.updates = self._updates(episodes)
         else:
-            env_id = envs.resolve(env) if isinstance(env, str) else getattr(
-                getattr(env, "spec", env), "id", None
-            )
+            env_id = envs.resolve(env) if isinstance(env, str) else getattr(getattr(env, "spec", env), "id", None)
             seed = self.seed if seed is None else _check_seed(seed)
             updates = self._updates(self.recipe.episodes if episodes is None else episodes)
             self.run = Run(env_id, env_kwargs, seed, updates, 0, self.recipe.coefficients())
@@ -306,7 +303,7 @@ class ActorCritic(keras.Model):
             lambda *inputs: [np.asarray(x) for x in self._policy(*inputs)],
             self.architecture,
             steps,
-            self.recipe.segment_steps,
+            self.recipe,
             generator,
         )
         logs = {**rollout.summary(played, self.run.env_id), **self.train_step(played)}
@@ -317,9 +314,7 @@ class ActorCritic(keras.Model):
         due = self.run.update % freq == 0 or self.run.update == self.run.updates
         if not (episodes and due):
             return {}
-        scores = evaluate(
-            self, env, episodes, seed=VALIDATION_SEED, env_kwargs=self.run.env_kwargs
-        )
+        scores = evaluate(self, env, episodes, seed=VALIDATION_SEED, env_kwargs=self.run.env_kwargs)
         shown = ("return", "discounted_return", "share")
         return {f"val_{name}": scores[name] for name in shown if name in scores}
 
@@ -356,9 +351,13 @@ class ActorCritic(keras.Model):
         return {name: np.asarray(ops.convert_to_numpy(x)) for name, x in outputs.items()}
 
     def act(self, observation, prev_action, prev_reward, state, *, rng=None):
-        """Action in environment units `(N, A)` and the memory after the step `(N, S)`; arguments as in `step`.
+        """Action in environment units `(N, A)` and the memory after the step `(N, S)`.
 
         Args:
+            observation: `(N, O)`.
+            prev_action: `(N, A)`, the action really played at the last step; zeros at the start.
+            prev_reward: `(N, 1)`, zeros at the start.
+            state: `(N, S)`, zeros at the start.
             rng: numpy generator to sample the action with; None = the deterministic action.
         """
         outputs = self.step(observation, prev_action, prev_reward, state)
@@ -414,15 +413,13 @@ class ActorCritic(keras.Model):
 
     # Saving
 
-    def save(self, filepath, overwrite: bool = True, **kwargs):
+    def save(self, filepath, overwrite: bool = True):
         """Write a run directory: weights, and everything that `fit(resume=True)` needs.
 
         Args:
             filepath: the directory.
             overwrite: whether a checkpoint already there may be replaced.
         """
-        if kwargs:
-            raise TypeError(f"`save` writes a run directory and takes no {sorted(kwargs)}.")
         if not overwrite:
             checkpoint.refuse_existing(filepath)
         checkpoint.write(filepath, self.get_config(), *self._training_state())
@@ -437,6 +434,15 @@ class ActorCritic(keras.Model):
         config, *_ = checkpoint.read(filepath)
         agent = cls.from_config(config)
         agent.restore(filepath)
+        return agent
+
+    @classmethod
+    def load_published(cls, directory) -> "ActorCritic":
+        """Read a zoo entry's `config.json` and `agent.weights.h5`; `nmn_keras.zoo.load` checks their hashes first."""
+        config = json.loads((Path(directory) / "config.json").read_text())
+        agent = cls.from_config(config)
+        agent.load_weights(Path(directory) / "agent.weights.h5")
+        agent.run.env_id, agent.run.env_kwargs = config["env_id"], config["env_kwargs"]
         return agent
 
     def restore(self, filepath) -> None:
@@ -459,9 +465,7 @@ class ActorCritic(keras.Model):
             "recipe": recipes.to_config(self.recipe),
             "seed": self.seed,
             "name": self.name,
-            "optimizers": [keras.optimizers.serialize(o) for o in self.optimizers]
-            if self.compiled
-            else None,
+            "optimizers": [keras.optimizers.serialize(o) for o in self.optimizers] if self.compiled else None,
         }
 
     @classmethod
@@ -508,9 +512,7 @@ def _check_same(found, expected, part, filepath):
     """Compare configurations as JSON would hold them and name the fields that differ."""
     found, expected = (json.loads(json.dumps(config)) for config in (found, expected))
     differ = {
-        key: (found.get(key), expected.get(key))
-        for key in {*found, *expected}
-        if found.get(key) != expected.get(key)
+        key: (found.get(key), expected.get(key)) for key in {*found, *expected} if found.get(key) != expected.get(key)
     }
     if differ:
         raise ValueError(

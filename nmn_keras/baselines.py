@@ -16,9 +16,7 @@ EDGE = 1e-4
 it misses. Wide enough for float32; costs less than 1e-4 of return."""
 
 
-def bayes_optimal_return(
-    steps: int = 1400, discount: float = 0.998, alpha_max: float = 10.0
-) -> float:
+def bayes_optimal_return(steps: int = 1400, discount: float = 0.998, alpha_max: float = 10.0) -> float:
     """Return the expected discounted return of the Bayes-optimal policy of benchmark 1.
 
     Theorem 2 with its misprints corrected. With `d = a0 - x0` the first guess and alpha uniform on
@@ -51,9 +49,7 @@ def bayes_optimal_return(
     """
     check_solvable(discount, alpha_max)
     if steps < 1:
-        raise ValueError(
-            f"An episode has at least one step. steps is accepted from 1. Received: {steps!r}"
-        )
+        raise ValueError(f"An episode has at least one step. steps is accepted from 1. Received: {steps!r}")
     first = (21.0 - alpha_max**2) / (2.0 * alpha_max)
     if steps == 1:
         return first
@@ -71,9 +67,7 @@ def check_solvable(discount: float, alpha_max: float) -> None:
             [1 + 5.5 discount, 15].
     """
     if not 0.0 <= discount <= 1.0:
-        raise ValueError(
-            f"discount is out of range. A number in [0, 1] is accepted. Received: {discount!r}"
-        )
+        raise ValueError(f"discount is out of range. A number in [0, 1] is accepted. Received: {discount!r}")
     smallest = 1.0 + 5.5 * discount
     if not smallest <= alpha_max <= 15.0:
         raise ValueError(

@@ -22,9 +22,7 @@ class UpdateProgress(keras.callbacks.Callback):
 
     def on_train_begin(self, logs=None):
         """Start the bar at the first update to come."""
-        self.bar = keras.utils.Progbar(
-            self.updates, unit_name="update", stateful_metrics=[*_SHOWN]
-        )
+        self.bar = keras.utils.Progbar(self.updates, unit_name="update", stateful_metrics=[*_SHOWN])
         self.bar.update(self.first)
 
     def on_epoch_end(self, epoch, logs=None):

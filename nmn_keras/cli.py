@@ -4,10 +4,16 @@ import argparse
 import ast
 import dataclasses
 import inspect
+import itertools
 import json
+import subprocess
 import sys
 import textwrap
 from pathlib import Path
+
+import nmn_keras
+
+_VALIDATION = {"validation_episodes": 500, "validation_freq": 10}
 
 
 def main(argv=None) -> int:
@@ -50,8 +56,17 @@ def _add_train(commands):
     parser.add_argument("--seed", type=int, default=0, help="of weights and of everything drawn; default: 0")
     parser.add_argument("--run-dir", type=Path, help="default: runs/NAME-RECIPE-sSEED")
     parser.add_argument("--resume", action="store_true", help="go on with the run in the run directory")
-    parser.add_argument("--validation-episodes", type=int, default=500, help="0 = none; default: 500")
-    parser.add_argument("--validation-freq", type=int, default=10, help="updates between two; default: 10")
+    for option, text in (
+        ("validation_episodes", "full episodes that choose the best weights, 0 = none"),
+        ("validation_freq", "updates from one validation to the next"),
+    ):
+        parser.add_argument(
+            f"--{option.replace('_', '-')}",
+            type=int,
+            default=_VALIDATION[option],
+            metavar="N",
+            help=f"{text}; default: {_VALIDATION[option]}",
+        )
     parser.add_argument("--checkpoint-freq", type=int, default=10, help="updates between two; default: 10")
     parser.add_argument("--test-episodes", type=int, default=1000, help="for the final score; default: 1000")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
@@ -78,7 +93,7 @@ def _field_sentences(recipe):
     body = ast.parse(textwrap.dedent(inspect.getsource(recipe))).body[0].body
     return {
         field.target.id: text.value.value
-        for field, text in zip(body, body[1:], strict=False)
+        for field, text in itertools.pairwise(body)
         if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr)
     }
 
@@ -103,6 +118,7 @@ def _chosen_recipe(arguments):
 
 
 def _train(arguments):
+    from nmn_keras import checkpoint
     from nmn_keras.actor_critic import ActorCritic, TrainingDiverged
     from nmn_keras.callbacks import BestWeights, CurveLogger
 
@@ -111,6 +127,9 @@ def _train(arguments):
     agent = ActorCritic.from_preset(name, _chosen_recipe(arguments), seed)
     if arguments.resume:
         agent.restore(run_dir)
+    else:
+        checkpoint.refuse_existing(run_dir)
+        _write_origin(arguments, agent, run_dir)
     try:
         agent.fit(
             name.partition("-")[0],
@@ -133,6 +152,41 @@ def _train(arguments):
         agent.load_weights(run_dir / "best.weights.h5")
     _score(agent, arguments.test_episodes, run_dir / "scores.json")
     return 0
+
+
+def _write_origin(arguments, agent, run_dir):
+    """Note what to type, and at which commit, to have this run again."""
+    import keras
+
+    defaults = type(agent.recipe)()
+    changed = [
+        f"--{field.name.replace('_', '-')} {getattr(agent.recipe, field.name)}"
+        for field in dataclasses.fields(defaults)
+        if getattr(agent.recipe, field.name) != getattr(defaults, field.name)
+    ]
+    command = [
+        f"KERAS_BACKEND={keras.backend.backend()} nmn train {arguments.name}",
+        f"--recipe {agent.recipe.name} --seed {arguments.seed}",
+        *changed,
+    ]
+    for option in ("validation_episodes", "validation_freq"):
+        value = getattr(arguments, option)
+        if value != _VALIDATION[option]:
+            command.append(f"--{option.replace('_', '-')} {value}")
+    run_dir.mkdir(parents=True)
+    origin = {"command": " ".join(command), "commit": _commit()}
+    (run_dir / "origin.json").write_text(json.dumps(origin, indent=1) + "\n")
+
+
+def _commit():
+    """The checkout's commit, marked if files differ from it; "unknown" outside a checkout."""
+    git = ["git", "-C", str(Path(__file__).parent)]
+    try:
+        commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+        changes = subprocess.run([*git, "status", "--porcelain", "--", "."], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return f"unknown (version {nmn_keras.__version__})"
+    return commit.stdout.strip() + (" with changes" if changes.stdout else "")
 
 
 # evaluate
@@ -186,16 +240,82 @@ def _score(agent, episodes, path=None):
     return scores
 
 
+# export
+
+
 def _add_export(commands):
-    pass
+    parser = commands.add_parser(
+        "export",
+        help="write policy.onnx and golden.npz",
+        description="Export an agent: one step with explicit state as ONNX, and 200 golden steps.",
+    )
+    parser.add_argument("agent", help="a zoo name or a run directory (its best-validated weights)")
+    parser.add_argument("directory", type=Path, help="where to; must not hold the files yet")
+    parser.add_argument("--name", help="name in the metadata; default: the last part of AGENT")
+    parser.set_defaults(run=_export)
+
+
+def _export(arguments):
+    from nmn_keras.export import FILES, export_agent
+
+    present = [str(p) for file in FILES if (p := arguments.directory / file).exists()]
+    if present:
+        raise FileExistsError(f"{present} exist; nothing was written. Give another directory.")
+    agent = _open_agent(arguments.agent)
+    paths = export_agent(agent, arguments.directory, arguments.name or Path(arguments.agent).name)
+    for path in paths.values():
+        print(f"{path} ({path.stat().st_size:,} bytes)")
+
+
+# publish
 
 
 def _add_publish(commands):
-    pass
+    parser = commands.add_parser(
+        "publish",
+        help="score the runs of all seeds and write a zoo entry",
+        description="Score finished runs on test episodes and publish the best-validated one.",
+        epilog="Example: nmn publish b1-nmn runs/b1-nmn-fast-s* runs/b1-nmn-paper-s*",
+    )
+    parser.add_argument("name", help="the agent's name in the zoo")
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run directories")
+    parser.add_argument("--zoo", type=Path, help="default: the checkout's zoo, or $NMN_ZOO")
+    parser.add_argument("--episodes", type=int, default=1000, help="test episodes; default: 1000")
+    parser.set_defaults(run=_publish)
+
+
+def _publish(arguments):
+    from nmn_keras import zoo
+    from nmn_keras.publish import publish
+
+    directory = zoo.directory(arguments.zoo)
+    publish(arguments.name, arguments.runs, directory, arguments.episodes)
+    print((directory / arguments.name / "README.md").read_text())
+
+
+# zoo
 
 
 def _add_zoo(commands):
-    pass
+    parser = commands.add_parser(
+        "zoo", help="list the published agents", description="List the published agents, or show one's card."
+    )
+    parser.add_argument("name", nargs="?", help="show this agent's card")
+    parser.add_argument("--zoo", type=Path, help="another zoo directory")
+    parser.set_defaults(run=_zoo)
+
+
+def _zoo(arguments):
+    from nmn_keras import zoo
+
+    if arguments.name:
+        print(zoo.path(arguments.name, "README.md", arguments.zoo).read_text())
+        return
+    for name in zoo.list_agents(arguments.zoo):
+        card = zoo.card(name, arguments.zoo)
+        scores = card["scores"][card["served_action"]]
+        share = f", {scores['share']:.1%} of the optimum" if scores["share"] else ""
+        print(f"{name:12} {card['env_id']:28} discounted return {scores['discounted_return']:.1f}{share}")
 
 
 if __name__ == "__main__":

@@ -93,9 +93,7 @@ def _decode_value(key: str, text: str, source: str) -> Any:
     return value
 
 
-def _check_tensors(
-    session: onnxruntime.InferenceSession, source: str
-) -> tuple[dict[str, int], dict[str, int]]:
+def _check_tensors(session: onnxruntime.InferenceSession, source: str) -> tuple[dict[str, int], dict[str, int]]:
     """Check names, types and shapes; return the width of each input and of each output."""
     inputs = {tensor.name: tensor for tensor in session.get_inputs()}
     outputs = {tensor.name: tensor for tensor in session.get_outputs()}

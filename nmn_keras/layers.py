@@ -16,9 +16,7 @@ def srelu(x):
 
 def _positive_units(units, owner):
     if isinstance(units, bool) or not isinstance(units, int) or units < 1:
-        raise ValueError(
-            f"`units` of {owner} must be a positive integer. Received: units={units!r}"
-        )
+        raise ValueError(f"`units` of {owner} must be a positive integer. Received: units={units!r}")
     return units
 
 
@@ -86,9 +84,7 @@ class NMNDense(keras.layers.Layer):
     def build(self, inputs_shape, signal_shape):
         """Create `kernel`, `scale`, `shift` and, if used, `bias`."""
         modulation_shape = (signal_shape[-1], self.units)
-        self.kernel = self.add_weight(
-            (inputs_shape[-1], self.units), self.kernel_initializer, name="kernel"
-        )
+        self.kernel = self.add_weight((inputs_shape[-1], self.units), self.kernel_initializer, name="kernel")
         self.scale = self.add_weight(modulation_shape, self.scale_initializer, name="scale")
         self.shift = self.add_weight(modulation_shape, self.shift_initializer, name="shift")
         self.bias = None
@@ -160,9 +156,7 @@ def _gru_scan(projected, kernel, initial_state, keep):
     def gradient(*args, upstream=None):
         upstream = args[0] if upstream is None else upstream
         before = ops.concatenate([ops.expand_dims(initial_state, 0), states[:-1]], axis=0) * keep
-        first, to_update, to_reset, to_candidate = _gru_backward(
-            kernel, unset, (upstream, before, *gates, keep)
-        )
+        first, to_update, to_reset, to_candidate = _gru_backward(kernel, unset, (upstream, before, *gates, keep))
         to_inner = to_candidate * gates[1]
         units = kernel.shape[0]
         kernel_gradient = ops.matmul(
@@ -238,12 +232,8 @@ class ModulatorGRUCell(keras.layers.Layer):
     def build(self, input_shape):
         """Create `kernel`, `recurrent_kernel` and `bias`."""
         wide = 3 * self.units
-        self.kernel = self.add_weight(
-            (input_shape[-1], wide), self.kernel_initializer, name="kernel"
-        )
-        self.recurrent_kernel = self.add_weight(
-            (self.units, wide), self.recurrent_initializer, name="recurrent_kernel"
-        )
+        self.kernel = self.add_weight((input_shape[-1], wide), self.kernel_initializer, name="kernel")
+        self.recurrent_kernel = self.add_weight((self.units, wide), self.recurrent_initializer, name="recurrent_kernel")
         self.bias = self.add_weight((wide,), self.bias_initializer, name="bias")
 
     def call(self, inputs, states):

@@ -110,8 +110,7 @@ class Architecture:
         known = {field.name for field in dataclasses.fields(cls)}
         if unknown := set(config) - known:
             raise ValueError(
-                f"Unknown fields of an Architecture: {sorted(unknown)}. Known: {sorted(known)}. "
-                f"Received: {config!r}"
+                f"Unknown fields of an Architecture: {sorted(unknown)}. Known: {sorted(known)}. Received: {config!r}"
             )
         return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in config.items()})
 
@@ -136,8 +135,7 @@ def _check_architecture(arch: Architecture) -> None:
         value = getattr(arch, name)
         if value is not None and len(value) != arch.action_size:
             raise ValueError(
-                f"`{name}` needs one number per action dimension ({arch.action_size}). "
-                f"Received: {name}={value!r}"
+                f"`{name}` needs one number per action dimension ({arch.action_size}). Received: {name}={value!r}"
             )
     _activation(arch.activation)
     _activation(arch.signal_activation)
@@ -165,9 +163,7 @@ class RecurrentNetwork(keras.Model):
         self.output_units = output_units
         self._generator = np.random.default_rng(seed)
         self.cells = [
-            ModulatorGRUCell(
-                units, self._initializer(), self._initializer(), name=f"modulator_gru_{i}"
-            )
+            ModulatorGRUCell(units, self._initializer(), self._initializer(), name=f"modulator_gru_{i}")
             for i, units in enumerate(architecture.gru_units)
         ]
         self._create_readout()
@@ -295,9 +291,7 @@ class RNN(RecurrentNetwork):
         units = (*a.hidden_units, self.output_units)
         activations = (*(_activation(a.activation),) * len(a.hidden_units), None)
         self.main = [
-            keras.layers.Dense(
-                n, activation, kernel_initializer=self._initializer(), name=f"main_{i}"
-            )
+            keras.layers.Dense(n, activation, kernel_initializer=self._initializer(), name=f"main_{i}")
             for i, (n, activation) in enumerate(zip(units, activations, strict=True))
         ]
 
@@ -354,9 +348,7 @@ _DEEP_RNN = {"kind": "rnn", "signal_units": 0, "hidden_units": (45, 30, 10)}
 
 ARCHITECTURES = {
     "b1-nmn": Architecture(kind="nmn", signal_units=20, hidden_units=(10,), **_B1),
-    "b1-rnn": Architecture(
-        kind="rnn", signal_units=0, hidden_units=(20, 10), activation="relu", **_B1
-    ),
+    "b1-rnn": Architecture(kind="rnn", signal_units=0, hidden_units=(20, 10), activation="relu", **_B1),
     "b2-nmn": Architecture(observation_size=2, **_DEEP_NMN, **_DIRECTION),
     "b2-rnn": Architecture(observation_size=2, **_DEEP_RNN, **_DIRECTION),
     "b3-nmn": Architecture(observation_size=4, **_DEEP_NMN, **_DIRECTION),

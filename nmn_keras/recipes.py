@@ -66,6 +66,8 @@ class PaperRecipe:
     excess_weight: float = 50.0
     """Weight of the squared hinge on KL above 2 d_targ."""
 
+    deterministic_share: ClassVar[float] = 0.0
+
     def __post_init__(self):
         _check_recipe(self)
 
@@ -162,6 +164,9 @@ class FastRecipe:
     """Bound on the probability ratio's distance from 1."""
     kl_target: float = 0.02
     """Divergence per update that the actor's rate is steered to."""
+    deterministic_share: float = 0.5
+    """Share of segments played with the mean action: the sampled ones that follow learn to leave the states in which
+    only the deterministic policy gets stuck."""
 
     revert_kl: ClassVar[float] = float("inf")
     critic_batches: ClassVar[int] = 1
@@ -246,15 +251,12 @@ def _shuffled(generator, count, size, epochs):
 def _check_recipe(recipe):
     for field in dataclasses.fields(recipe):
         value = getattr(recipe, field.name)
-        if value is not None and not value > 0:
-            raise ValueError(
-                f"`{field.name}` of the {recipe.name!r} recipe must be positive. Received: {value!r}"
-            )
+        if value is not None and not value > 0 and field.name != "deterministic_share":
+            raise ValueError(f"`{field.name}` of the {recipe.name!r} recipe must be positive. Received: {value!r}")
     for name in ("discount", "trace"):
         if getattr(recipe, name) > 1.0:
             raise ValueError(
-                f"`{name}` of the {recipe.name!r} recipe must lie in (0, 1]. "
-                f"Received: {getattr(recipe, name)!r}"
+                f"`{name}` of the {recipe.name!r} recipe must lie in (0, 1]. Received: {getattr(recipe, name)!r}"
             )
     if recipe.episodes < recipe.episodes_per_update:
         raise ValueError(

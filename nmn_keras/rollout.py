@@ -38,6 +38,8 @@ class Rollout:
     """`(T, N)`, 1 where the episode ended and nothing follows, else 0."""
     ended: np.ndarray
     """`(T, N)`, 1 where the episode ended in any way, else 0."""
+    explored: np.ndarray
+    """`(T, N)`, 1 where the action was sampled, 0 where the mean was played."""
     actor_state: np.ndarray
     """`(ceil(T / segment_steps), N, S)`, the packed state before each segment's first step."""
 
@@ -46,15 +48,16 @@ class Rollout:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
 
-def play(env, policy, architecture, steps, segment_steps, generator) -> Rollout:
-    """Play `steps` steps in every environment of a vector environment with a sampled policy.
+def play(env, policy, architecture, steps, recipe, generator) -> Rollout:
+    """Play `steps` steps in every environment of a vector environment.
 
     Args:
         env: vector environment with SAME_STEP autoreset.
         policy: callable `(observation, prev_action, prev_reward, state) -> (mean, log_var, state)`.
         architecture: the actor's `Architecture`.
         steps: T.
-        segment_steps: how often the actor's state is kept.
+        recipe: says how long segments are, before each of which the actor's state is kept, and which share of them is
+            played with the mean action; the others are sampled.
         generator: numpy generator from which the environments' seed and all noise are drawn.
 
     Raises:
@@ -63,12 +66,14 @@ def play(env, policy, architecture, steps, segment_steps, generator) -> Rollout:
     n, a = env.num_envs, architecture
     observation, _ = env.reset(seed=int(generator.integers(2**31)))
     observation = _finite(observation, "observation", 0)
+    explored = _explored(recipe, steps, n, generator)
     noise = generator.standard_normal((steps, n, a.action_size), dtype="float32")
+    noise *= explored[..., None]
     prev_action, prev_reward = np.zeros((n, a.action_size), "float32"), np.zeros((n, 1), "float32")
     state, keep = np.zeros((n, a.state_size), "float32"), np.zeros((n, 1), "float32")
     rows, states = [], []
     for t in range(steps):
-        if t % segment_steps == 0:
+        if t % recipe.segment_steps == 0:
             states.append(state)
         mean, log_var, state = policy(observation, prev_action, prev_reward, state)
         action = mean + np.exp(0.5 * log_var) * noise[t]
@@ -78,15 +83,20 @@ def play(env, policy, architecture, steps, segment_steps, generator) -> Rollout:
         reward = _finite(reward, "reward", t + 1)
         ended = terminated | truncated
         successor = _successor(following, ended, info)
-        rows.append(
-            (observation, prev_action, prev_reward, keep, successor, played, action, mean, log_var)
-            + (reward, terminated, ended)
-        )
+        before = (observation, prev_action, prev_reward, keep)
+        rows.append((*before, successor, played, action, mean, log_var, reward, terminated, ended))
         keep = 1.0 - ended[:, None].astype("float32")
         observation, prev_action, prev_reward = following, played * keep, reward[:, None] * keep
         state = state * keep if ended.any() else state
     columns = (np.stack(column).astype("float32", copy=False) for column in zip(*rows, strict=True))
-    return Rollout(*columns, actor_state=np.stack(states))
+    return Rollout(*columns, explored=explored, actor_state=np.stack(states))
+
+
+def _explored(recipe, steps, n, generator):
+    """Draw which segments are sampled, `(steps, n)` of 0 and 1."""
+    segments = -(-steps // recipe.segment_steps)
+    sampled = generator.random((segments, n)) >= recipe.deterministic_share
+    return np.repeat(sampled, recipe.segment_steps, axis=0)[:steps].astype("float32")
 
 
 def summary(rollout: Rollout, env_id: str | None = None) -> dict[str, float]:

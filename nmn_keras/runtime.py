@@ -187,9 +187,7 @@ class OnnxAgent:
         mean = outputs["action_mean"]
         noise = rng.standard_normal(mean.shape, dtype=np.float32)
         drawn = mean + np.exp(outputs["action_log_std"]) * noise
-        return np.clip(
-            drawn * self.action_scale + self.action_offset, self.action_low, self.action_high
-        )
+        return np.clip(drawn * self.action_scale + self.action_offset, self.action_low, self.action_high)
 
     def check(
         self, observation: Any, prev_action: Any, prev_reward: Any, state: Any
@@ -254,14 +252,10 @@ def _as_rows(field: str, value: Any, size: int, rows: int | None) -> np.ndarray:
         with np.errstate(over="ignore"):  # what overflows in the cast is refused as not finite
             array = np.asarray(value, np.float32)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInput(
-            field, f"is no array of numbers. Accepted is {_shape(rows, size)}. {error}"
-        ) from error
+        raise InvalidInput(field, f"is no array of numbers. Accepted is {_shape(rows, size)}. {error}") from error
     count = len(array) if array.ndim == 2 else 0
     if not count or array.shape[1] != size or rows not in (None, count):
-        raise InvalidInput(
-            field, f"has the wrong shape. Accepted is {_shape(rows, size)}. Received: {array.shape}"
-        )
+        raise InvalidInput(field, f"has the wrong shape. Accepted is {_shape(rows, size)}. Received: {array.shape}")
     if not np.isfinite(array).all():
         raise InvalidInput(
             field,

@@ -36,8 +36,7 @@ def describe(env) -> Spaces:
             )
     if not np.issubdtype(action.dtype, np.floating):
         raise ValueError(
-            "The action space is not supported. Supported: a Box of floating-point numbers. "
-            f"Received: {action}"
+            f"The action space is not supported. Supported: a Box of floating-point numbers. Received: {action}"
         )
     bounds = (observation.low, observation.high, action.low, action.high)
     return Spaces(*(np.asarray(bound, "float32") for bound in bounds))

@@ -148,13 +148,11 @@ def _read_agents(zoo: Path) -> dict[str, dict[str, Any]]:
         names = [*agents, *(file for agent in agents.values() for file in agent["files"])]
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise ValueError(
-            "The zoo's index is damaged. Accepted is what `nmn publish` writes. "
-            f"Received: {source} ({error!r})"
+            f"The zoo's index is damaged. Accepted is what `nmn publish` writes. Received: {source} ({error!r})"
         ) from error
     if version != INDEX_VERSION:
         raise ValueError(
-            f"The zoo's index has another version. Accepted is {INDEX_VERSION}. "
-            f"Received: {version!r} in {source}"
+            f"The zoo's index has another version. Accepted is {INDEX_VERSION}. Received: {version!r} in {source}"
         )
     strange = [name for name in names if not _PLAIN_NAME.fullmatch(name)]
     if strange:

@@ -26,18 +26,10 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         description="Serve published agents over HTTP, each session with its own memory.",
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
-    parser.add_argument(
-        "--port", type=_port, default=8000, help="port, 0 for any free one (%(default)s)"
-    )
-    parser.add_argument(
-        "--zoo", metavar="PATH", help="directory of published agents (NMN_ZOO, or the zoo shipped)"
-    )
-    parser.add_argument(
-        "--agents", nargs="+", metavar="NAME", help="agents to serve (every one of the zoo)"
-    )
-    parser.add_argument(
-        "--max-sessions", type=_positive, default=10_000, help="open at once (%(default)s)"
-    )
+    parser.add_argument("--port", type=_port, default=8000, help="port, 0 for any free one (%(default)s)")
+    parser.add_argument("--zoo", metavar="PATH", help="directory of published agents (NMN_ZOO, or the zoo shipped)")
+    parser.add_argument("--agents", nargs="+", metavar="NAME", help="agents to serve (every one of the zoo)")
+    parser.add_argument("--max-sessions", type=_positive, default=10_000, help="open at once (%(default)s)")
     parser.add_argument(
         "--idle-seconds",
         type=_positive,
@@ -94,16 +86,12 @@ def _load_agents(directory: str | None, names: Sequence[str] | None) -> "dict[st
     return agents
 
 
-def _make_server(
-    agents: "Mapping[str, OnnxAgent]", arguments: argparse.Namespace
-) -> "uvicorn.Server":
+def _make_server(agents: "Mapping[str, OnnxAgent]", arguments: argparse.Namespace) -> "uvicorn.Server":
     import uvicorn
 
     from serve.app import create_app
 
-    app = create_app(
-        agents, max_sessions=arguments.max_sessions, idle_seconds=arguments.idle_seconds
-    )
+    app = create_app(agents, max_sessions=arguments.max_sessions, idle_seconds=arguments.idle_seconds)
     config = uvicorn.Config(
         app,
         lifespan="on",
@@ -122,8 +110,7 @@ def _listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
         _refuse(
-            f"cannot listen on {host}:{port} ({error.strerror or error}). "
-            "Choose another --port; 0 takes any free one."
+            f"cannot listen on {host}:{port} ({error.strerror or error}). Choose another --port; 0 takes any free one."
         )
 
 

@@ -10,9 +10,7 @@ from serve.problems import Problem
 Message = TypeVar("Message")
 
 
-async def read_message(
-    request: Request, decoder: msgspec.json.Decoder[Message], max_bytes: int
-) -> Message:
+async def read_message(request: Request, decoder: msgspec.json.Decoder[Message], max_bytes: int) -> Message:
     """Read a request's body as a message; no body at all counts as `{}`.
 
     Raises:

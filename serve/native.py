@@ -22,9 +22,7 @@ MEMBERS = {name: name for name in ("observation", "prev_action", "prev_reward", 
 STATELESS_STEP = msgspec.json.Decoder(messages.StatelessStep)
 
 
-def answer(
-    message: msgspec.Struct, status: int = 200, headers: Mapping[str, str] | None = None
-) -> Response:
+def answer(message: msgspec.Struct, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Return a message as JSON."""
     return Response(msgspec.json.encode(message), status, headers, media_type="application/json")
 

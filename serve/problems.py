@@ -63,9 +63,7 @@ class Problem(Exception):
 def unknown_agent(name: str, known: Iterable[str]) -> Problem:
     """404, listing the agents that are served."""
     served = ", ".join(known)
-    return Problem(
-        404, "unknown-agent", f"No such agent is served. Served: {served}. Received: {name!r}"
-    )
+    return Problem(404, "unknown-agent", f"No such agent is served. Served: {served}. Received: {name!r}")
 
 
 def unknown_session() -> Problem:

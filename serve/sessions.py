@@ -80,16 +80,14 @@ def _check_reward(session: Session, message: Step) -> None:
         raise Problem(
             422,
             "missing-reward",
-            f"From the second step on the previous step's reward is required. This is step "
-            f"{session.step + 1}.",
+            f"From the second step on the previous step's reward is required. This is step {session.step + 1}.",
             "$.reward",
         )
     if not session.step and (message.reward or message.action is not None):
         raise Problem(
             422,
             "nothing-played-yet",
-            "The first step follows no other: send it without `action`, and with `reward` absent "
-            "or 0.",
+            "The first step follows no other: send it without `action`, and with `reward` absent or 0.",
             "$.reward" if message.reward else "$.action",
         )
 

@@ -42,10 +42,7 @@ class TinyAgent:
             "M": (MAIN, self.action),
             "L": (MAIN, self.action),
         }
-        self.weights = {
-            name: (rng.standard_normal(shape) / 2).astype(np.float32)
-            for name, shape in shapes.items()
-        }
+        self.weights = {name: (rng.standard_normal(shape) / 2).astype(np.float32) for name, shape in shapes.items()}
         self.weights["scale"] = np.linspace(5.0, 8.0, self.action, dtype=np.float32)
         self.weights["offset"] = np.linspace(0.5, 1.0, self.action, dtype=np.float32)
 
@@ -102,9 +99,7 @@ class TinyAgent:
             "prev_reward": 1,
             "state_in": self.state,
         }
-        outputs = dict(
-            zip(OUTPUTS, (self.action, self.action, self.action, SIGNAL, self.state), strict=True)
-        )
+        outputs = dict(zip(OUTPUTS, (self.action, self.action, self.action, SIGNAL, self.state), strict=True))
         graph = helper.make_graph(
             _nodes(),
             "step",

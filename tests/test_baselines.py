@@ -50,9 +50,7 @@ def test_published_value():
     assert round(bayes_optimal_return(), 2) == 4679.11
 
 
-@pytest.mark.parametrize(
-    ("discount", "alpha_max"), [(0.998, 10.0), (0.9, 8.0), (1.0, 12.0), (0.3, 4.0)]
-)
+@pytest.mark.parametrize(("discount", "alpha_max"), [(0.998, 10.0), (0.9, 8.0), (1.0, 12.0), (0.3, 4.0)])
 def test_two_steps_are_the_best_that_brute_force_finds(discount, alpha_max):
     found = brute_force_two_steps(discount, alpha_max)
     assert bayes_optimal_return(2, discount, alpha_max) == pytest.approx(found, abs=0.01)
@@ -74,9 +72,7 @@ def test_every_step_after_the_second_adds_ten(discount):
 
 
 def test_twenty_thousand_episodes_earn_the_closed_form():
-    rewards = np.stack(
-        list(play(BayesOptimalPolicy(), MovingTargetVectorEnv(20_000), 1400, seed=20))
-    )
+    rewards = np.stack(list(play(BayesOptimalPolicy(), MovingTargetVectorEnv(20_000), 1400, seed=20)))
     assert (rewards[2:] == 10.0).all()
     returns = 0.998 ** np.arange(1400) @ rewards
     error = returns.std(ddof=1) / np.sqrt(20_000)
@@ -84,9 +80,7 @@ def test_twenty_thousand_episodes_earn_the_closed_form():
     assert abs(returns.mean() - bayes_optimal_return(1400, 0.998)) < 3 * error
 
 
-@pytest.mark.parametrize(
-    ("steps", "discount", "alpha_max"), [(1, 0.0, 10.0), (2, 0.9, 8.0), (2, 1.0, 15.0)]
-)
+@pytest.mark.parametrize(("steps", "discount", "alpha_max"), [(1, 0.0, 10.0), (2, 0.9, 8.0), (2, 1.0, 15.0)])
 def test_short_episodes_earn_the_closed_form(steps, discount, alpha_max):
     env = MovingTargetVectorEnv(100_000, alpha_max=alpha_max)
     rewards = np.stack(list(play(BayesOptimalPolicy(discount, alpha_max), env, steps, seed=4)))
@@ -95,9 +89,7 @@ def test_short_episodes_earn_the_closed_form(steps, discount, alpha_max):
     assert abs(returns.mean() - bayes_optimal_return(steps, discount, alpha_max)) < 3 * error
 
 
-@pytest.mark.parametrize(
-    ("alpha", "case"), [(-7.0, "a"), (3.0, "b"), (-5.0, "d near"), (-9.5, "d far")]
-)
+@pytest.mark.parametrize(("alpha", "case"), [(-7.0, "a"), (3.0, "b"), (-5.0, "d near"), (-9.5, "d far")])
 def test_theorem_1_case_by_case(alpha, case):
     discount, alpha_max, x = 0.998, 10.0, 1.5
     env = MovingTargetVectorEnv(1)

@@ -177,9 +177,7 @@ def rename_output(model):
 
 def use_double(model):
     model.graph.node.append(helper.make_node("Cast", ["z"], ["wide"], to=TensorProto.DOUBLE))
-    model.graph.output.append(
-        helper.make_tensor_value_info("value", TensorProto.DOUBLE, ["batch", 3])
-    )
+    model.graph.output.append(helper.make_tensor_value_info("value", TensorProto.DOUBLE, ["batch", 3]))
     model.graph.node.append(helper.make_node("Identity", ["wide"], ["value"]))
 
 

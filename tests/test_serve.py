@@ -73,9 +73,7 @@ class InProcess:
     def step(self, observation, reward=0.0, action=None):
         played = self.action if action is None else [action]
         rng = None if self.seed is None else np.random.default_rng([self.seed, self.steps])
-        self.action, self.state = self.agent.act(
-            [observation], played, [[reward]], self.state, rng=rng
-        )
+        self.action, self.state = self.agent.act([observation], played, [[reward]], self.state, rng=rng)
         self.steps += 1
         return self.action[0].tolist()
 

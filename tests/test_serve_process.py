@@ -80,9 +80,7 @@ def test_help_imports_nothing_heavy():
     command = [sys.executable, "-X", "importtime", "-m", "serve", "--help"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0 and "--agents NAME [NAME ...]" in done.stdout
-    imported = {
-        line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.split("\n")
-    }
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.split("\n")}
     assert "argparse" in imported
     heavy = {"tensorflow", "keras", "numpy", "onnxruntime", "starlette", "uvicorn", "nmn_keras"}
     assert not heavy & imported
@@ -102,9 +100,7 @@ def play_over_http(*flags):
 def test_the_example_plays_over_http(server):
     done = play_over_http("--url", server.url, "--agent", "tiny", "--steps", "12", "--seed", "3")
     assert (done.returncode, done.stderr) == (0, "")
-    rewards = [
-        float(text) for text in re.findall(r"reward +(-?[\d.]+)$", done.stdout, re.MULTILINE)
-    ]
+    rewards = [float(text) for text in re.findall(r"reward +(-?[\d.]+)$", done.stdout, re.MULTILINE)]
     assert len(rewards) == 12 and np.ptp(rewards) > 0
     assert f"12 steps, reward {sum(rewards):.1f} in all" in done.stdout
     unknown = play_over_http("--url", server.url, "--agent", "b9-nmn")

@@ -71,9 +71,7 @@ def test_an_altered_file_is_refused(tiny_zoo):
         lambda: zoo.load("tiny", "onnx", tiny_zoo),
         lambda: zoo.load("tiny", "keras", tiny_zoo),
     ):
-        with pytest.raises(
-            ValueError, match=r"not the file that was published.*sha256 [0-9a-f]{64}"
-        ):
+        with pytest.raises(ValueError, match=r"not the file that was published.*sha256 [0-9a-f]{64}"):
             use()
     assert zoo.load("pair", "onnx", tiny_zoo).name == "pair"
     path.unlink()

@@ -69,8 +69,7 @@ def resolve(name: str) -> str:
     except (ImportError, gymnasium.error.Error) as error:
         known = [part for entry in BENCHMARKS.values() for part in (entry.name, entry.env_id)]
         raise ValueError(
-            f"Unknown environment. Known: {', '.join(known)}, and any id registered with "
-            f"Gymnasium. Received: {name!r}"
+            f"Unknown environment. Known: {', '.join(known)}, and any id registered with Gymnasium. Received: {name!r}"
         ) from error
 
 
@@ -113,13 +112,9 @@ def make_vec(env: EnvLike, num_envs: int, **kwargs: Any) -> VectorEnv:
         return SyncVectorEnv([partial(_call, source, kwargs)] * num_envs, autoreset_mode=mode)
     native = source.id in {entry.env_id for entry in BENCHMARKS.values()}
     if native and not source.additional_wrappers:
-        return gymnasium.make_vec(
-            source, num_envs, vectorization_mode="vector_entry_point", **kwargs
-        )
+        return gymnasium.make_vec(source, num_envs, vectorization_mode="vector_entry_point", **kwargs)
     settings = {"autoreset_mode": mode}
-    return gymnasium.make_vec(
-        source, num_envs, vectorization_mode="sync", vector_kwargs=settings, **kwargs
-    )
+    return gymnasium.make_vec(source, num_envs, vectorization_mode="sync", vector_kwargs=settings, **kwargs)
 
 
 def _source(env: EnvLike) -> EnvSpec | Factory:
@@ -129,8 +124,7 @@ def _source(env: EnvLike) -> EnvSpec | Factory:
     if isinstance(env, EnvSpec):
         if "vectorization_mode" in env.kwargs:
             raise ValueError(
-                "This is the spec of a vector environment. That of a single one is accepted. "
-                f"Received: {env}"
+                f"This is the spec of a vector environment. That of a single one is accepted. Received: {env}"
             )
         return env
     if isinstance(env, gymnasium.Env):

@@ -27,21 +27,16 @@ def finite_array(value: ArrayLike, shape: tuple[int, ...], name: str) -> NDArray
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise TypeError(
-            f"{name} is not made of numbers. An array of shape {shape} is accepted. "
-            f"Received: {value!r}"
+            f"{name} is not made of numbers. An array of shape {shape} is accepted. Received: {value!r}"
         ) from error
     if array.shape != shape:
-        raise ValueError(
-            f"{name} has the wrong shape. {shape} is accepted. Received: shape {array.shape}"
-        )
+        raise ValueError(f"{name} has the wrong shape. {shape} is accepted. Received: shape {array.shape}")
     if not np.isfinite(array).all():
         raise ValueError(f"{name} is not finite. Finite numbers are accepted. Received: {array}")
     return array
 
 
-def bounded_array(
-    value: ArrayLike, bounds: Bounds, batch: tuple[int, ...], name: str
-) -> NDArray[np.float64]:
+def bounded_array(value: ArrayLike, bounds: Bounds, batch: tuple[int, ...], name: str) -> NDArray[np.float64]:
     """Return `value` as float64 of shape (*batch, size of the bounds), repeated where it must be.
 
     Args:
@@ -61,16 +56,13 @@ def bounded_array(
     shape = np.shape(value)
     if shape not in whole + without_last:
         accepted = " or ".join(map(str, dict.fromkeys(whole + without_last)))
-        raise ValueError(
-            f"{name} has the wrong shape. Accepted: {accepted}. Received: shape {shape}"
-        )
+        raise ValueError(f"{name} has the wrong shape. Accepted: {accepted}. Received: shape {shape}")
     array = finite_array(value, shape, name)
     if shape not in whole:
         array = array[..., np.newaxis]
     if (array < bounds.low).any() or (array > bounds.high).any():
         raise ValueError(
-            f"{name} is out of range. Accepted: {list(bounds.low)} to {list(bounds.high)}. "
-            f"Received: {value!r}"
+            f"{name} is out of range. Accepted: {list(bounds.low)} to {list(bounds.high)}. Received: {value!r}"
         )
     return np.broadcast_to(array, (*batch, size)).copy()
 
@@ -83,9 +75,7 @@ def check_names(options: Mapping[str, Any], accepted: tuple[str, ...]) -> None:
     """
     unknown = sorted(set(options) - set(accepted))
     if unknown:
-        raise ValueError(
-            f"Unknown reset options. Known: {', '.join(accepted)}. Received: {', '.join(unknown)}"
-        )
+        raise ValueError(f"Unknown reset options. Known: {', '.join(accepted)}. Received: {', '.join(unknown)}")
 
 
 def check_settings(max_episode_steps: int | None, render_mode: str | None) -> None:
@@ -96,13 +86,11 @@ def check_settings(max_episode_steps: int | None, render_mode: str | None) -> No
     """
     if max_episode_steps is not None and max_episode_steps < 1:
         raise ValueError(
-            "An episode has at least one step. max_episode_steps is accepted from 1. "
-            f"Received: {max_episode_steps!r}"
+            f"An episode has at least one step. max_episode_steps is accepted from 1. Received: {max_episode_steps!r}"
         )
     if render_mode is not None and render_mode not in RENDER_MODES:
         raise ValueError(
-            f"Unknown render_mode. Accepted: None, {', '.join(map(repr, RENDER_MODES))}. "
-            f"Received: {render_mode!r}"
+            f"Unknown render_mode. Accepted: None, {', '.join(map(repr, RENDER_MODES))}. Received: {render_mode!r}"
         )
 
 
@@ -114,8 +102,7 @@ def check_num_envs(num_envs: int) -> None:
     """
     if not isinstance(num_envs, (int, np.integer)) or num_envs < 1:
         raise ValueError(
-            "num_envs is not a number of environments. A whole number from 1 is accepted. "
-            f"Received: {num_envs!r}"
+            f"num_envs is not a number of environments. A whole number from 1 is accepted. Received: {num_envs!r}"
         )
 
 
@@ -128,11 +115,7 @@ def reset_mask(value: ArrayLike | None, num_envs: int) -> NDArray[np.bool_]:
     """
     mask = np.ones(num_envs, np.bool_) if value is None else np.asarray(value)
     if mask.dtype != np.bool_:
-        raise TypeError(
-            f"reset_mask is not made of booleans. dtype bool is accepted. Received: {mask.dtype}"
-        )
+        raise TypeError(f"reset_mask is not made of booleans. dtype bool is accepted. Received: {mask.dtype}")
     if mask.shape != (num_envs,) or not mask.any():
-        raise ValueError(
-            f"reset_mask must have shape {(num_envs,)} and at least one True. Received: {mask}"
-        )
+        raise ValueError(f"reset_mask must have shape {(num_envs,)} and at least one True. Received: {mask}")
     return mask

@@ -39,9 +39,7 @@ def frame(dynamics: Dynamics, scene: Scene) -> NDArray[np.uint8]:
         TypeError: if no drawing is registered for these dynamics.
     """
     drawn = ", ".join(kind.__name__ for kind in frame.registry if kind is not object)
-    raise TypeError(
-        f"These dynamics have no picture. Accepted: {drawn}. Received: {type(dynamics).__name__}"
-    )
+    raise TypeError(f"These dynamics have no picture. Accepted: {drawn}. Received: {type(dynamics).__name__}")
 
 
 @frame.register

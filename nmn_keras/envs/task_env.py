@@ -21,9 +21,7 @@ METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 10
 
 def box(bounds: Bounds) -> gymnasium.spaces.Box:
     """Return the float32 space of these bounds."""
-    return gymnasium.spaces.Box(
-        np.array(bounds.low, np.float32), np.array(bounds.high, np.float32), dtype=np.float32
-    )
+    return gymnasium.spaces.Box(np.array(bounds.low, np.float32), np.array(bounds.high, np.float32), dtype=np.float32)
 
 
 def draw_start(
@@ -113,9 +111,7 @@ class TaskEnv(gymnasium.Env[Any, Any]):
         self._scene = Scene(self._position, self._task, nothing, np.nan, 0)
         return self._observe(), {"task": self._task.copy()}
 
-    def step(
-        self, action: NDArray[np.float32]
-    ) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+    def step(self, action: NDArray[np.float32]) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         """Play one action.
 
         Args:

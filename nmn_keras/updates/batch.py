@@ -38,7 +38,8 @@ def prepare(critic, recipe, rollout):
     actor_batch = {
         **inputs,
         **{name: cut(rollout[name]) for name in ("action", "mean", "log_var")},
-        "advantage": cut(returns.normalise(advantage[:steps])),
+        # A mean that was played says nothing of its neighbours: no advantage, no policy gradient.
+        "advantage": cut(returns.normalise(advantage[:steps]) * rollout["explored"][:steps]),
         "actor_state": _merge(rollout["actor_state"][: steps // segment]),
     }
     critic_batch = {**inputs, "target": cut(target), "critic_state": starts}
@@ -63,18 +64,13 @@ def trained_steps(recipe, steps):
 
 def take(batch, indices):
     """The segments of a batch at the given indices."""
-    return {
-        name: ops.take(x, indices, axis=0 if name.endswith("_state") else 1)
-        for name, x in batch.items()
-    }
+    return {name: ops.take(x, indices, axis=0 if name.endswith("_state") else 1) for name, x in batch.items()}
 
 
 def concatenate(batches):
     """Batches joined along the segment axis."""
     return {
-        name: ops.concatenate(
-            [batch[name] for batch in batches], axis=0 if name.endswith("_state") else 1
-        )
+        name: ops.concatenate([batch[name] for batch in batches], axis=0 if name.endswith("_state") else 1)
         for name in batches[0]
     }
 
@@ -91,17 +87,13 @@ def actor_loss(actor, recipe, batch, coefficients):
 
 def critic_loss(critic, batch):
     """Value loss of a batch."""
-    output, _ = critic.sequence(
-        *(batch[n] for n in _INPUTS[:3]), batch["critic_state"], batch["keep"]
-    )
+    output, _ = critic.sequence(*(batch[n] for n in _INPUTS[:3]), batch["critic_state"], batch["keep"])
     return losses.value_loss(output[..., 0], batch["target"])
 
 
 def _values(critic, rollout):
     n, size = rollout["reward"].shape[1], critic.architecture.state_size
-    value, state = critic.sequence(
-        *(rollout[name] for name in _INPUTS[:3]), ops.zeros((n, size)), rollout["keep"]
-    )
+    value, state = critic.sequence(*(rollout[name] for name in _INPUTS[:3]), ops.zeros((n, size)), rollout["keep"])
     return value[..., 0], state
 
 

@@ -1,8 +1,8 @@
 """The update on JAX: everything from values to new weights is one compiled function."""
 
 import jax
-import keras
 import jax.numpy as jnp
+import keras
 
 from nmn_keras.updates import batch
 

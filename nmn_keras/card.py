@@ -1,0 +1,107 @@
+"""The model card of a zoo entry, generated from its scores; needs neither Keras nor TensorFlow."""
+
+_TEMPLATE = """---
+library_name: keras
+license: apache-2.0
+tags: [reinforcement-learning, meta-reinforcement-learning, neuromodulation, recurrent, onnx]
+model-index:
+- name: {name}
+  results:
+  - task: {{type: reinforcement-learning}}
+    dataset: {{name: {env_id}, type: {env_id}}}
+    metrics:
+    - {{type: discounted_return, value: {metric}}}
+---
+# {name}
+
+A {kind} agent for `{env_id}` that adapts to a new task within an episode, without gradient steps. Trained with the
+{recipe} recipe (seed {seed}, update {update}) at commit `{commit}`:
+
+```
+{command}
+```
+
+## Use
+```python
+import nmn_keras
+agent = nmn_keras.zoo.load("{name}")                     # Keras
+agent = nmn_keras.zoo.load("{name}", runtime="onnx")     # onnxruntime and numpy only
+state = agent.initial_state(1)                           # zeros; so are prev_action and prev_reward at the start
+action, state = agent.act(observation, prev_action, prev_reward, state)
+```
+`policy.onnx` is one step with explicit state (contract version 1); its metadata holds bounds, scaling and the layout of
+the state. `golden.npz` holds {golden} steps of inputs and outputs to test another runtime with.
+
+## Scores
+{episodes} full test episodes (seed {test_seed}), empty memory at the start of each; discount {discount}; 95 % intervals
+over episodes.
+The weights are the best-validated over seeds and updates, on other episodes. {references}
+The action served is the deterministic one.
+
+{table}
+
+Commands, commits and every figure are in `scores.json`, learning curves of all seeds in `curves.csv`.
+"""
+
+_COLUMNS = (
+    "recipe",
+    "seed",
+    "episodes trained",
+    "deterministic, discounted",
+    "sampled, discounted",
+    "deterministic, undiscounted",
+    "sampled, undiscounted",
+)
+_HEADER = f"| {' | '.join(_COLUMNS)} |\n|{'---|' * len(_COLUMNS)}"
+_KINDS = {"nmn": "neuromodulated", "rnn": "recurrent (baseline)"}
+_REFERENCES = {
+    "optimal_discounted_return": "Bayes optimal: {:.1f} discounted.",
+    "paper_discounted_return": "The paper reports {:.0f} for this network after 20,000 episodes.",
+}
+
+
+def model_card(name: str, config: dict, scores: dict) -> str:
+    """The card as Markdown with Hugging Face's metadata header.
+
+    Args:
+        name: the agent's name.
+        config: the entry's `config.json`.
+        scores: the entry's `scores.json`.
+    """
+    published, protocol = scores["published"], scores["protocol"]
+    chosen = next(run for run in scores["seeds"] if _key(run) == _key(published))
+    references = (_REFERENCES[key].format(value) for key, value in scores["references"].items())
+    return _TEMPLATE.format(
+        name=name,
+        kind=_KINDS[config["architecture"]["kind"]],
+        env_id=protocol["env_id"],
+        metric=f"{published['deterministic']['discounted_return']:.1f}",
+        recipe=published["recipe"],
+        seed=published["seed"],
+        update=published["update"],
+        commit=chosen["commit"],
+        command=chosen["command"],
+        golden=200,
+        episodes=f"{protocol['episodes']:,}",
+        test_seed=protocol["test_seed"],
+        discount=protocol["discount"],
+        references=" ".join(references),
+        table="\n".join([_HEADER, *(_row(run, run is chosen) for run in scores["seeds"])]),
+    )
+
+
+def _key(run):
+    return run["recipe"], run["seed"]
+
+
+def _row(run, published):
+    cells = [
+        run["recipe"],
+        f"**{run['seed']}** (published)" if published else str(run["seed"]),
+        f"{run['episodes_trained']:,}",
+    ]
+    for measure in ("discounted_return", "return"):
+        for mode in ("deterministic", "sampled"):
+            low, high = run[mode][f"{measure}_interval"]
+            cells.append(f"{run[mode][measure]:.1f} [{low:.1f}, {high:.1f}]")
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,255 @@
+"""Export of a trained agent: `policy.onnx` under contract version 1, and `golden.npz` to check it with.
+
+Export runs on the TensorFlow backend, whatever backend trained: weights do not depend on it. From a process on another
+backend it starts one on TensorFlow.
+"""
+
+import copy
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import keras
+import numpy as np
+import onnx
+
+from nmn_keras import contract, envs, spaces
+
+FILES = ("policy.onnx", "golden.npz")
+GOLDEN_STEPS = 200
+GOLDEN_BATCH = 3
+
+
+def export_agent(agent, directory, name: str, extra: dict | None = None) -> dict[str, Path]:
+    """Write `policy.onnx` and `golden.npz` of an agent.
+
+    Args:
+        agent: an `ActorCritic`.
+        directory: where to; created if missing. Files of these names are replaced.
+        name: the agent's name in the metadata.
+        extra: more metadata, JSON-ready values by key: `training_commit`, `scores`.
+
+    Returns:
+        The paths by file name.
+    """
+    directory = Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    metadata = {**describe(agent, name), **{k: _text(v) for k, v in (extra or {}).items()}}
+    model = _policy_model(agent, metadata)
+    paths = {file: directory / file for file in FILES}
+    paths["policy.onnx"].write_bytes(model.SerializeToString(deterministic=True))
+    with open(paths["golden.npz"], "wb") as file:
+        np.savez_compressed(file, **golden_steps(agent))
+    return paths
+
+
+def describe(agent, name: str) -> dict[str, str]:
+    """The metadata that the contract requires, as text."""
+    a, run = agent.architecture, agent.run
+    found = _observation_bounds(agent)
+    low, high = a.bounds()
+    scale, offset = a.scaling()
+    layout, position = [], 0
+    for part, size in a.state_layout:
+        layout.append({"part": part, "offset": position, "size": size})
+        position += size
+    values = {
+        "contract_version": contract.CONTRACT_VERSION,
+        "agent": name,
+        "kind": a.kind,
+        "env_id": run.env_id or "",
+        "action_head": "gaussian",
+        "env_kwargs": run.env_kwargs,
+        "observation_low": _bounds(found[0]),
+        "observation_high": _bounds(found[1]),
+        "action_low": _bounds(low),
+        "action_high": _bounds(high),
+        "action_scale": scale.tolist(),
+        "action_offset": offset.tolist(),
+        "signal_size": a.signal_units,
+        "state_layout": layout,
+        "initial_state": [0.0] * a.state_size,
+    }
+    return {key: _text(value) for key, value in values.items()}
+
+
+def golden_steps(agent) -> dict[str, np.ndarray]:
+    """Inputs and outputs of chained steps, `(GOLDEN_STEPS, GOLDEN_BATCH, ...)` by the contract's names.
+
+    Observations, rewards and sampled actions are random and cover what the agent meets while it learns.
+    """
+    generator = np.random.default_rng(0)
+    low, high = (np.clip(bound, -5.0, 5.0) for bound in _observation_bounds(agent))
+    state = agent.initial_state(GOLDEN_BATCH)
+    action = np.zeros((GOLDEN_BATCH, agent.architecture.action_size), "float32")
+    reward = np.zeros((GOLDEN_BATCH, 1), "float32")
+    rows = []
+    for _ in range(GOLDEN_STEPS):
+        observation = generator.uniform(low, high, (GOLDEN_BATCH, len(low))).astype("float32")
+        inputs = dict(zip(contract.INPUTS, (observation, action, reward, state), strict=True))
+        outputs = agent.step(*inputs.values())
+        rows.append({**inputs, **outputs})
+        noise = generator.standard_normal(action.shape, dtype="float32")
+        drawn = outputs["action_mean"] + np.exp(outputs["action_log_std"]) * noise
+        action, state = agent.architecture.to_environment(drawn), outputs["state_out"]
+        reward = generator.uniform(-10.0, 10.0, reward.shape).astype("float32")
+    return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+
+
+def _policy_model(agent, metadata) -> onnx.ModelProto:
+    if keras.backend.backend() == "tensorflow":
+        return canonicalise(_convert(agent), metadata)
+    with tempfile.TemporaryDirectory() as directory:
+        agent.save(directory)
+        target = Path(directory) / "policy.onnx"
+        (Path(directory) / "metadata.json").write_text(json.dumps(metadata))
+        _on_tensorflow(directory, target)
+        return onnx.load(target)
+
+
+def _on_tensorflow(directory, target):
+    """Convert a saved agent in a process on the TensorFlow backend."""
+    environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    command = [sys.executable, "-m", "nmn_keras.export", str(directory), str(target)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"Export on the TensorFlow backend failed:\n{done.stderr[-2000:]}")
+
+
+def _convert(agent) -> onnx.ModelProto:
+    """The step as tf2onnx writes it, through Keras's own export."""
+    a = agent.architecture
+    sizes = (a.observation_size, a.action_size, 1, a.state_size)
+    step = StepModel(agent)
+    step([np.zeros((1, size), "float32") for size in sizes])
+    signature = [
+        keras.InputSpec(shape=(None, size), dtype="float32", name=name)
+        for name, size in zip(contract.INPUTS, sizes, strict=True)
+    ]
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "policy.onnx"
+        step.export(path, format="onnx", input_signature=[signature], verbose=False)
+        return onnx.load(path)
+
+
+class StepModel(keras.Model):
+    """One step as a model of a list of inputs, which is what Keras exports."""
+
+    def __init__(self, agent):
+        super().__init__()
+        self.actor = agent.actor
+        self._outputs = agent.contract_outputs
+
+    def call(self, inputs):
+        """The contract's outputs of the contract's inputs, in order."""
+        return self._outputs(*inputs)
+
+
+def canonicalise(model: onnx.ModelProto, metadata: dict[str, str]) -> onnx.ModelProto:
+    """Give a converted model names that do not change from one export to the next, and its metadata.
+
+    Raises:
+        ValueError: if inputs or outputs are not the contract's.
+    """
+    graph = model.graph
+    inputs = [value.name for value in graph.input]
+    outputs = sorted((v.name for v in graph.output), key=(*contract.OUTPUTS, *contract.OPTIONAL_OUTPUTS).index)
+    if sorted(inputs) != sorted(contract.INPUTS) or not set(contract.OUTPUTS) <= set(outputs):
+        raise ValueError(
+            f"The converted graph does not follow the contract {contract.INPUTS} -> {contract.OUTPUTS}. "
+            f"Received: {inputs} -> {outputs}"
+        )
+    _order(graph, outputs)
+    _rename(graph, {*inputs, *outputs})
+    for values, order in ((graph.input, contract.INPUTS), (graph.output, outputs)):
+        ordered = sorted(values, key=lambda value: order.index(value.name))
+        for value in ordered:
+            value.type.tensor_type.shape.dim[0].dim_param = "batch"
+        del values[:]
+        values.extend(ordered)
+    del graph.value_info[:]
+    del model.metadata_props[:]
+    graph.name, graph.doc_string = metadata["agent"], ""
+    model.producer_name, model.producer_version, model.doc_string = "nmn_keras", "", ""
+    for key in sorted(metadata):
+        model.metadata_props.add(key=key, value=metadata[key])
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+def _order(graph, outputs):
+    """Order nodes by a walk from the outputs, since a converter's topological order changes from run to run."""
+    producers = {name: node for node in graph.node for name in node.output}
+    ordered = []
+
+    def visit(name):
+        node = producers.pop(name, None)
+        if node is not None:
+            for source in node.input:
+                visit(source)
+            ordered.append(node)
+
+    for name in outputs:
+        visit(name)
+    ordered = [copy.deepcopy(node) for node in ordered]
+    del graph.node[:]
+    graph.node.extend(ordered)
+
+
+def _rename(graph, kept):
+    """Number tensors and nodes in the order of the graph; inputs and outputs keep their names."""
+    names = {"": "", **{name: name for name in kept}}
+
+    def canonical(name):
+        return names.setdefault(name, f"t{len(names)}")
+
+    for constant in sorted(graph.initializer, key=lambda c: _first_use(graph, c.name)):
+        constant.name = canonical(constant.name)
+    for i, node in enumerate(graph.node):
+        node.name, node.doc_string = f"n{i}_{node.op_type}", ""
+        node.input[:] = [canonical(name) for name in node.input]
+        node.output[:] = [canonical(name) for name in node.output]
+    ordered = sorted(graph.initializer, key=lambda constant: int(constant.name[1:]))
+    del graph.initializer[:]
+    graph.initializer.extend(ordered)
+
+
+def _first_use(graph, name):
+    uses = ((i, j) for i, node in enumerate(graph.node) for j, x in enumerate(node.input) if x == name)
+    return next(uses, (len(graph.node), 0))
+
+
+def _observation_bounds(agent):
+    """Bounds of the training environment's observation; infinite where there is no environment to ask."""
+    if agent.run.env_id is None:
+        unbounded = np.full(agent.architecture.observation_size, np.inf, "float32")
+        return -unbounded, unbounded
+    env = envs.make(agent.run.env_id, **agent.run.env_kwargs)
+    try:
+        found = spaces.describe(env)
+    finally:
+        env.close()
+    return found.observation_low, found.observation_high
+
+
+def _bounds(values):
+    return [float(value) if np.isfinite(value) else None for value in values]
+
+
+def _text(value):
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+
+
+def _main(directory, target):
+    from nmn_keras.actor_critic import ActorCritic
+
+    metadata = json.loads((Path(directory) / "metadata.json").read_text())
+    model = _policy_model(ActorCritic.load(directory), metadata)
+    Path(target).write_bytes(model.SerializeToString(deterministic=True))
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

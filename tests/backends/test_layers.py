@@ -1,0 +1,292 @@
+import json
+
+import keras
+import numpy as np
+import pytest
+import references
+from gradients import gradients
+from keras.ops import convert_to_numpy, convert_to_tensor
+from numpy.testing import assert_allclose, assert_array_equal
+
+from nmn_keras.layers import ModulatorGRUCell, NMNDense, srelu
+
+CLOSE = {"rtol": 1e-5, "atol": 1e-6}  # float32 sums of a few dozen terms against float64
+BY_NAME = {**{name: name for name in references.ACTIVATIONS}, "srelu": srelu}
+SHAPES = {  # inputs, signal, output
+    "one row each": ((5, 3), (5, 2), (5, 4)),
+    "signal per sample": ((5, 6, 3), (5, 2), (5, 6, 4)),
+    "signal per step": ((5, 6, 3), (5, 6, 2), (5, 6, 4)),
+    "inputs per sample": ((5, 3), (5, 6, 2), (5, 6, 4)),
+    "axes apart": ((5, 1, 7, 3), (5, 6, 1, 2), (5, 6, 7, 4)),
+    "images and a code": ((5, 6, 7, 3), (5, 2), (5, 6, 7, 4)),
+}
+
+
+def draw(*shapes, seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.normal(size=shape).astype("float32") for shape in shapes]
+
+
+def modulated(inputs, signal, **kwargs):
+    """A `NMNDense(4)` with drawn weights, biases included, for arrays like these."""
+    layer = NMNDense(4, **kwargs)
+    layer.build(inputs.shape, signal.shape)
+    layer.set_weights(references.random_weights(layer, seed=1))
+    return layer
+
+
+def cell(units=5, inputs=3):
+    layer = ModulatorGRUCell(units)
+    layer.build((None, inputs))
+    layer.set_weights(references.random_weights(layer, seed=2))
+    return layer
+
+
+# sReLU and the modulated layer
+
+
+def test_srelu_saturates_at_one_on_both_sides():
+    x = np.array([-9.0, -1.5, -1.0, -0.25, 0.0, 0.5, 1.0, 1.25], "float32")
+    assert_array_equal(convert_to_numpy(srelu(x)), [-1.0, -1.0, -1.0, -0.25, 0.0, 0.5, 1.0, 1.0])
+
+
+@pytest.mark.parametrize("activation", BY_NAME)
+def test_zero_signal_is_a_dense_layer(activation):
+    inputs, signal = draw((6, 3), (6, 2))
+    layer = modulated(inputs, signal, activation=BY_NAME[activation])
+    plain = keras.layers.Dense(4, BY_NAME[activation])
+    plain.build(inputs.shape)
+    plain.set_weights([layer.kernel, layer.bias])
+    expected = convert_to_numpy(plain(inputs))
+    assert_allclose(convert_to_numpy(layer(inputs, 0.0 * signal)), expected, **CLOSE)
+    assert np.abs(convert_to_numpy(layer(inputs, signal)) - expected).max() > 0.1
+
+
+@pytest.mark.parametrize("activation", BY_NAME)
+def test_modulated_layer_is_its_equation(activation):
+    inputs, signal = draw((6, 3), (6, 2))
+    layer = modulated(inputs, signal, activation=BY_NAME[activation])
+    expected = references.nmn_dense(inputs, signal, *layer.get_weights(), activation)
+    assert_allclose(convert_to_numpy(layer(inputs, signal)), expected, **CLOSE)
+
+
+@pytest.mark.parametrize("activation", ["srelu", "sigmoid"])
+def test_literal_formula_of_the_paper(activation):
+    inputs, signal = draw((6, 3), (6, 2))
+    layer = modulated(inputs, signal, activation=BY_NAME[activation], scale_offset=0, use_bias=False)
+    kernel, scale, shift = layer.get_weights()
+    expected = [
+        [references.paper_neuron(x, z, kernel[:, u], scale[:, u], shift[:, u], activation) for u in range(4)]
+        for x, z in zip(inputs, signal, strict=True)
+    ]
+    assert_allclose(convert_to_numpy(layer(inputs, signal)), expected, **CLOSE)
+
+
+@pytest.mark.parametrize(("inputs", "signal", "expected"), SHAPES.values(), ids=SHAPES)
+def test_leading_axes_broadcast_and_shapes_are_foretold(inputs, signal, expected):
+    inputs, signal = draw(inputs, signal)
+    layer = modulated(inputs, signal, activation="tanh")
+    output = convert_to_numpy(layer(inputs, signal))
+    assert output.shape == expected == layer.compute_output_shape(inputs.shape, signal.shape)
+    for index in np.ndindex(expected[:-1]):
+        x, z = (
+            a[tuple(np.minimum(index, np.array(a.shape[:-1]) - 1))] if a.ndim == len(expected) else a[index[0]]
+            for a in (inputs, signal)
+        )
+        row = references.nmn_dense(x, z, *layer.get_weights(), "tanh")
+        assert_allclose(output[index], row, **CLOSE)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "signal", "expected"),
+    [
+        ((None, 3), (None, 2), (None, 4)),
+        ((None, None, 3), (None, 2), (None, None, 4)),
+        ((None, 3), (None, 6, 2), (None, 6, 4)),
+        ((1, 6, 3), (None, 2), (None, 6, 4)),
+    ],
+)
+def test_unknown_axes_stay_unknown(inputs, signal, expected):
+    symbols = keras.KerasTensor(inputs), keras.KerasTensor(signal)
+    assert NMNDense(4)(*symbols).shape == expected
+
+
+def test_modulated_layer_gradient_is_the_slope_of_its_equation():
+    inputs, signal, weigh = draw((4, 3), (4, 2), (4, 4))
+    layer = modulated(inputs, signal, activation=srelu)
+
+    def loss():
+        return keras.ops.sum(layer(inputs, signal) * weigh)
+
+    def reference(weights):
+        return (references.nmn_dense(inputs, signal, *weights, "srelu") * weigh).sum()
+
+    slopes = references.finite_differences(reference, layer.get_weights())
+    assert all(np.abs(slope).max() > 0.1 for slope in slopes)
+    for found, slope in zip(gradients(loss, layer.trainable_variables), slopes, strict=True):
+        assert_allclose(found, slope, rtol=1e-4, atol=1e-5)
+
+
+def tolerance(dtype):
+    """Some ten roundings of a number of size 3: 2^-8 each in bfloat16, 2^-11 in float16."""
+    return 0.1 if "bfloat16" in dtype else 0.015
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16", "bfloat16", "float16"])
+def test_modulated_layer_in_low_precision(policy):
+    inputs, signal = draw((5, 6, 3), (5, 2))
+    layer = modulated(inputs, signal, activation=srelu, dtype=policy)
+    output = layer(inputs, signal)
+    assert keras.backend.standardize_dtype(output.dtype) == layer.compute_dtype
+    assert layer.compute_dtype == policy.removeprefix("mixed_")
+    assert layer.kernel.dtype == ("float32" if policy.startswith("mixed") else policy)
+    full = convert_to_numpy(modulated(inputs, signal, activation=srelu)(inputs, signal))
+    found = convert_to_numpy(keras.ops.cast(output, "float32"))
+    assert_allclose(found, full, atol=tolerance(policy))
+    assert np.abs(full).max() == 1.0
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_gru_in_mixed_precision(policy):
+    (inputs,) = draw((4, 7, 3))
+    mixed = ModulatorGRUCell(5, dtype=policy)
+    mixed.build((None, 3))
+    mixed.set_weights(cell().get_weights())
+    output = keras.layers.RNN(mixed, return_sequences=True, dtype=policy)(inputs)
+    assert keras.backend.standardize_dtype(output.dtype) == mixed.compute_dtype
+    full = convert_to_numpy(keras.layers.RNN(cell(), return_sequences=True)(inputs))
+    found = convert_to_numpy(keras.ops.cast(output, "float32"))
+    assert_allclose(found, full, atol=tolerance(policy))
+    assert np.abs(full).max() > 0.3
+
+
+# The modulator's GRU
+
+
+def test_gru_cell_is_its_equation():
+    inputs, state = draw((6, 3), (6, 5))
+    gru = cell()
+    output, (after,) = gru(inputs, [state])
+    expected = references.gru_step(inputs, state, *gru.get_weights())
+    assert_allclose(convert_to_numpy(output), expected, **CLOSE)
+    assert_array_equal(convert_to_numpy(output), convert_to_numpy(after))
+    assert_array_equal(convert_to_numpy(gru(inputs, state)[0]), convert_to_numpy(output))
+
+
+def test_gru_cell_is_keras_gru_cell_with_zero_recurrent_bias():
+    inputs, state = draw((6, 3), (6, 5))
+    gru, twin = cell(), keras.layers.GRUCell(5, reset_after=True)
+    twin.build((None, 3))
+    twin.set_weights([gru.kernel, gru.recurrent_kernel, np.stack([gru.get_weights()[2], [0] * 15])])
+    expected = convert_to_numpy(twin(inputs, [state])[0])
+    assert_allclose(convert_to_numpy(gru(inputs, [state])[0]), expected, **CLOSE)
+
+
+def test_sequence_is_keras_rnn_over_the_cell():
+    inputs, start = draw((4, 7, 3), (4, 5))
+    gru = cell()
+    rnn = keras.layers.RNN(gru, return_sequences=True, return_state=True)
+    moved = inputs.swapaxes(0, 1)
+    for initial in (start, 0.0 * start):
+        expected, last = rnn(inputs, initial_state=[convert_to_tensor(initial)])
+        found = convert_to_numpy(gru.sequence(moved, initial, np.ones((7, 4, 1), "float32")))
+        assert_allclose(found.swapaxes(0, 1), convert_to_numpy(expected), **CLOSE)
+        assert_allclose(found[-1], convert_to_numpy(last), **CLOSE)
+    assert_allclose(convert_to_numpy(rnn(inputs)[0]), convert_to_numpy(expected), **CLOSE)
+
+
+def test_keep_zero_begins_anew():
+    inputs, start = draw((8, 3, 3), (3, 5))
+    gru, keep = cell(), np.ones((8, 3, 1), "float32")
+    keep[5, 1] = keep[0, 2] = 0.0
+    found = convert_to_numpy(gru.sequence(inputs, start, keep))
+    whole = convert_to_numpy(gru.sequence(inputs, start, np.ones_like(keep)))
+    anew = convert_to_numpy(gru.sequence(inputs, 0.0 * start, np.ones_like(keep)))
+    late = convert_to_numpy(gru.sequence(inputs[5:], 0.0 * start, np.ones_like(keep[5:])))
+    assert_allclose(found[:, 0], whole[:, 0], **CLOSE)
+    assert_allclose(found[:5, 1], whole[:5, 1], **CLOSE)
+    assert_allclose(found[5:, 1], late[:, 1], **CLOSE)
+    assert_allclose(found[:, 2], anew[:, 2], **CLOSE)
+    assert np.abs(found[5, 1] - whole[5, 1]).max() > 0.01
+
+
+def test_sequence_gradient_is_the_slope_of_the_iterated_equation():
+    inputs, start, weigh = draw((6, 2, 3), (2, 4), (6, 2, 4))
+    gru, keep = cell(units=4), np.ones((6, 2, 1), "float32")
+    keep[3, 0] = 0.0
+
+    def loss():
+        return keras.ops.sum(gru.sequence(inputs, start, keep) * weigh)
+
+    def reference(weights):
+        total, state = 0.0, start
+        for t in range(6):
+            state = references.gru_step(inputs[t], state * keep[t], *weights)
+            total += (state * weigh[t]).sum()
+        return total
+
+    slopes = references.finite_differences(reference, gru.get_weights())
+    assert all(np.abs(slope).max() > 0.1 for slope in slopes)
+    for found, slope in zip(gradients(loss, gru.trainable_variables), slopes, strict=True):
+        assert_allclose(found, slope, rtol=1e-4, atol=2e-5)
+
+
+# Both in Keras models
+
+
+def functional_model():
+    """Inputs per sample and step, a signal per sample from a GRU over them."""
+    inputs = keras.Input((None, 3))
+    signal = keras.layers.RNN(ModulatorGRUCell(4))(inputs)
+    y = NMNDense(6, srelu, scale_initializer="ones")(inputs, signal)
+    y = NMNDense(5, keras.layers.PReLU(shared_axes=[1]), scale_offset=0.5, use_bias=False)(y, signal)
+    return keras.Model(inputs, NMNDense(2)(y, signal))
+
+
+def test_functional_model_learns_and_survives_its_file(tmp_path):
+    inputs, target = draw((16, 7, 3), (16, 7, 2))
+    model = functional_model()
+    assert model.output_shape == (None, None, 2)
+    model.compile("sgd", "mse")
+    before = model.get_weights()
+    model.fit(inputs, target, epochs=1, verbose=0)
+    assert all((a != b).any() for a, b in zip(before, model.get_weights(), strict=True))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    expected = model.predict(inputs, verbose=0)
+    assert_array_equal(loaded.predict(inputs, verbose=0), expected)
+    assert expected.std() > 0.01
+    assert loaded.predict(inputs[:2, :4], verbose=0).shape == (2, 4, 2)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        NMNDense(4, srelu, 0.0, False, "he_normal", "zeros", "ones", name="literal"),
+        NMNDense(3, "gelu", bias_initializer=keras.initializers.Constant(0.5)),
+        NMNDense(2, keras.layers.LeakyReLU(0.3), dtype="mixed_bfloat16"),
+        ModulatorGRUCell(7, "he_normal", "zeros", keras.initializers.Constant(2.0), name="gru"),
+    ],
+    ids=["literal", "gelu", "layer", "gru"],
+)
+def test_config_gives_the_same_layer(layer):
+    config = layer.get_config()
+    twin = type(layer).from_config(json.loads(json.dumps(config)))
+    assert twin.get_config() == config
+    shapes = [(None, 3), (None, 2)] if isinstance(layer, NMNDense) else [(None, 3)]
+    layer.build(*shapes)
+    twin.build(*shapes)
+    assert [w.shape for w in twin.weights] == [w.shape for w in layer.weights]
+    twin.set_weights(layer.get_weights())
+    inputs = draw((5, 3), (5, 2 if isinstance(layer, NMNDense) else 7))
+    first, second = (keras.tree.flatten(one(*inputs))[0] for one in (layer, twin))
+    assert_array_equal(*(convert_to_numpy(keras.ops.cast(y, "float32")) for y in (first, second)))
+
+
+@pytest.mark.parametrize("units", [0, -3, 2.0, True, "5", None])
+@pytest.mark.parametrize("layer", [NMNDense, ModulatorGRUCell])
+def test_units_are_checked(layer, units):
+    message = f"`units` of {layer.__name__} must be a positive integer. Received: units={units!r}"
+    with pytest.raises(ValueError) as caught:
+        layer(units)
+    assert str(caught.value) == message

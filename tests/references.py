@@ -1,0 +1,216 @@
+"""The library's mathematics in plain numpy float64, written from the equations, one neuron or one step at a time.
+
+Nothing here imports Keras or the library. Weights come as `layer.get_weights()` gives them.
+"""
+
+import numpy as np
+
+ACTIVATIONS = {
+    None: lambda x: x,
+    "linear": lambda x: x,
+    "relu": lambda x: np.maximum(x, 0.0),
+    "sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)),
+    "tanh": np.tanh,
+    "softplus": lambda x: np.log1p(np.exp(x)),
+    "srelu": lambda x: np.minimum(1.0, np.maximum(-1.0, x)),
+}
+
+
+def random_weights(layer, seed, deviation=0.5):
+    """Normal weights, biases included, in the shapes of a layer's."""
+    rng = np.random.default_rng(seed)
+    return [rng.normal(0.0, deviation, w.shape).astype("float32") for w in layer.get_weights()]
+
+
+def finite_differences(loss, weights, step=1e-5):
+    """Central differences of a float64 scalar `loss(weights)` with respect to every single weight."""
+    weights = [np.array(w, "float64") for w in weights]
+    slopes = [np.zeros_like(w) for w in weights]
+    for w, slope in zip(weights, slopes, strict=True):
+        for index in np.ndindex(w.shape):
+            here = w[index]
+            w[index] = here + step
+            above = loss(weights)
+            w[index] = here - step
+            slope[index] = (above - loss(weights)) / (2.0 * step)
+            w[index] = here
+    return slopes
+
+
+# Layers
+
+
+def dense(x, kernel, bias, activation):
+    """`activation(x @ kernel + bias)`."""
+    return ACTIVATIONS[activation](x @ kernel + bias)
+
+
+def nmn_dense(x, signal, kernel, scale, shift, bias, activation):
+    """The authors' modulated layer: gain `1 + z @ scale`, bias `bias + z @ shift`; `(N, I), (N, Z) -> (N, U)`."""
+    return ACTIVATIONS[activation]((x @ kernel) * (1.0 + signal @ scale) + bias + signal @ shift)
+
+
+def paper_neuron(x, signal, kernel, w_s, w_b, activation):
+    """The paper's literal formula for one sample and one neuron: `sigma(z . (x w_s + w_b))`, x the pre-activation."""
+    pre_activation = sum(kernel[i] * x[i] for i in range(len(x)))
+    return ACTIVATIONS[activation](sum(signal[j] * (pre_activation * w_s[j] + w_b[j]) for j in range(len(signal))))
+
+
+def gru_step(x, state, kernel, recurrent_kernel, bias):
+    """One step of a GRU whose reset gate acts after the recurrent product; `(N, I), (N, H) -> (N, H)`."""
+    h = state.shape[-1]
+    sigmoid = ACTIVATIONS["sigmoid"]
+    p, q = x @ kernel + bias, state @ recurrent_kernel
+    update = sigmoid(p[..., :h] + q[..., :h])
+    reset = sigmoid(p[..., h : 2 * h] + q[..., h : 2 * h])
+    candidate = np.tanh(p[..., 2 * h :] + reset * q[..., 2 * h :])
+    return update * state + (1.0 - update) * candidate
+
+
+# Networks
+
+
+def network_step(architecture, weights, observation, prev_action, prev_reward, state):
+    """One step of an NMN or RNN; gives output, signal (None for an RNN) and packed state."""
+    a, left = architecture, list(weights)
+    is_nmn = a.kind == "nmn"
+    seen, hidden = observation, state
+    if is_nmn:
+        seen, hidden = state[:, : a.observation_size], state[:, a.observation_size :]
+    if a.action_period is not None:
+        prev_action = prev_action - a.action_period * np.floor(prev_action / a.action_period)
+    y = np.concatenate([seen, prev_action * a.feedback_scale, prev_reward * a.reward_scale], 1)
+    advanced = []
+    for units in a.gru_units:
+        y = gru_step(y, hidden[:, :units], left.pop(0), left.pop(0), left.pop(0))
+        hidden = hidden[:, units:]
+        advanced.append(y)
+    signal = dense(y, left.pop(0), left.pop(0), a.signal_activation) if is_nmn else None
+    y = observation if is_nmn else y
+    while left:
+        last = len(left) == (4 if is_nmn else 2)
+        activation = None if last else a.activation
+        if is_nmn:
+            layer = [left.pop(0) for _ in range(4)]
+            y = nmn_dense(y, signal, *layer, activation)
+        else:
+            y = dense(y, left.pop(0), left.pop(0), activation)
+    remembered = [observation, *advanced] if is_nmn else advanced
+    return y, signal, np.concatenate(remembered, axis=1)
+
+
+def network_sequence(architecture, weights, observation, prev_action, prev_reward, state, keep):
+    """Iterated `network_step`, memory zeroed where `keep` is 0; gives outputs and packed states."""
+    outputs, states = [], []
+    for x, action, reward, kept in zip(observation, prev_action, prev_reward, keep, strict=True):
+        output, _, state = network_step(architecture, weights, x, action, reward, state * kept)
+        outputs.append(output)
+        states.append(state)
+    return np.stack(outputs), np.stack(states)
+
+
+def parameter_count(architecture, outputs):
+    """Weights of a network, counted by hand from the layer sizes."""
+    a, total = architecture, 0
+    width = a.observation_size + a.action_size + 1
+    for units in a.gru_units:
+        total += 3 * units * (width + units + 1)
+        width = units
+    if a.kind == "rnn":
+        for units in (*a.hidden_units, outputs):
+            total += units * (width + 1)
+            width = units
+        return total
+    total += a.signal_units * (width + 1)
+    width = a.observation_size
+    for units in (*a.hidden_units, outputs):
+        total += units * (width + 1 + 2 * a.signal_units)
+        width = units
+    return total
+
+
+def policy(architecture, output):
+    """Mean and log-variance of an actor's output."""
+    a = architecture
+    low = -np.inf if a.log_var_min is None else a.log_var_min
+    high = np.inf if a.log_var_max is None else a.log_var_max
+    mean, log_var = np.split(output, 2, axis=-1)
+    return mean, np.minimum(np.maximum(log_var + a.log_var_offset, low), high)
+
+
+# Losses
+
+
+def gaussian_log_prob(action, mean, log_var):
+    """Log of the product of one-dimensional normal densities over the last axis."""
+    variance = np.exp(log_var)
+    density = np.exp(-((action - mean) ** 2) / (2.0 * variance)) / np.sqrt(2.0 * np.pi * variance)
+    return np.log(density).sum(axis=-1)
+
+
+def gaussian_kl(mean, log_var, new_mean, new_log_var):
+    """KL(old || new), summed over the last axis: `log(s'/s) + (s^2 + (m - m')^2) / (2 s'^2) - 1/2`."""
+    deviation, new_deviation = np.exp(0.5 * log_var), np.exp(0.5 * new_log_var)
+    distance = deviation**2 + (mean - new_mean) ** 2
+    terms = np.log(new_deviation / deviation) + distance / (2.0 * new_deviation**2) - 0.5
+    return terms.sum(axis=-1)
+
+
+def penalised_policy_loss(ratio, advantage, kl, penalty, kl_target, excess_weight):
+    """The paper's actor loss (Algorithm 4)."""
+    excess = max(0.0, kl - 2.0 * kl_target)
+    return -(ratio * advantage).mean() + penalty * kl + excess_weight * excess**2
+
+
+def clipped_policy_loss(ratio, advantage, clip):
+    """PPO's loss case by case: a gain beyond the clip does not count, a loss does."""
+    total = 0.0
+    for r, a in zip(np.ravel(ratio), np.ravel(advantage), strict=True):
+        counted = min(r, 1.0 + clip) if a > 0.0 else max(r, 1.0 - clip)
+        total -= counted * a
+    return total / np.size(ratio)
+
+
+# Returns
+
+
+def discounted_sum(x, discount):
+    """`sum_k x_{t+k} * prod of the discounts between`, every product multiplied out; `(T, N)` each."""
+    total = np.zeros(np.shape(x))
+    for t, n in np.ndindex(total.shape):
+        worth = 1.0
+        for k in range(t, len(x)):
+            total[t, n] += worth * x[k, n]
+            worth *= discount[k, n]
+    return total
+
+
+def episodes(ended):
+    """Slices `(n, first, beyond)` of the episodes in a `(T, N)` table of endings."""
+    for n in range(ended.shape[1]):
+        first = 0
+        for t in range(len(ended)):
+            if ended[t, n] or t == len(ended) - 1:
+                yield n, first, t + 1
+                first = t + 1
+
+
+def episode_returns(reward, ended, discount):
+    """Discounted return from each step to the end of its own episode."""
+    total = np.zeros(reward.shape)
+    for n, first, beyond in episodes(ended):
+        for t in range(first, beyond):
+            worth = discount ** np.arange(beyond - t)
+            total[t, n] = worth @ reward[t:beyond, n]
+    return total
+
+
+def episode_advantages(reward, value, next_value, ended, discount, trace):
+    """`sum_k (discount trace)^k TD_{t+k}` within each episode, `TD = r + discount next_value - value`."""
+    total = np.zeros(reward.shape)
+    td = reward + discount * next_value - value
+    for n, first, beyond in episodes(ended):
+        for t in range(first, beyond):
+            worth = (discount * trace) ** np.arange(beyond - t)
+            total[t, n] = worth @ td[t:beyond, n]
+    return total
