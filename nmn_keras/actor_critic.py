@@ -4,7 +4,7 @@ import dataclasses
 import json
 import math
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -17,7 +17,7 @@ from nmn_keras.networks import ARCHITECTURES, Architecture, build_network, split
 from nmn_keras.updates import backend_module
 from nmn_keras.updates.batch import trained_steps
 
-FAST_FEEDBACK = {"reward_scale": 0.1, "log_var_min": -5.0}
+FAST_FEEDBACK: dict[str, Any] = {"reward_scale": 0.1, "log_var_min": -5.0}
 """What the fast recipe changes in a preset: a smaller reward input, and a floor under the log-variance, without
 which the deviation collapses and the deterministic policy is never corrected."""
 
@@ -226,7 +226,8 @@ class ActorCritic(keras.Model):
                 f"The recipe adapts the {role}'s learning rate, so `{role}_optimizer` needs a number for it, not a "
                 f"schedule. Received: {optimizer.get_config()['learning_rate']!r}"
             ) from error
-        self.recipe = dataclasses.replace(self.recipe, **{field: rate})
+        changed: dict[str, Any] = {field: rate}
+        self.recipe = dataclasses.replace(self.recipe, **changed)
         return optimizer
 
     def _begin(self, env, episodes, seed, resume, env_kwargs):

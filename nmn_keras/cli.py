@@ -90,10 +90,10 @@ def _add_fields(parser, recipe):
 
 def _field_sentences(recipe):
     """`{field: the string under it}` of a dataclass."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(recipe))).body[0].body
+    tree: ast.Module = ast.parse(textwrap.dedent(inspect.getsource(recipe)))
     return {
-        field.target.id: text.value.value
-        for field, text in itertools.pairwise(body)
+        ast.unparse(field.target): str(ast.literal_eval(text.value))
+        for field, text in itertools.pairwise(getattr(tree.body[0], "body"))  # noqa: B009
         if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr)
     }
 

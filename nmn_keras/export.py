@@ -42,7 +42,7 @@ def export_agent(agent, directory, name: str, extra: dict | None = None) -> dict
     paths = {file: directory / file for file in FILES}
     paths["policy.onnx"].write_bytes(model.SerializeToString(deterministic=True))
     with open(paths["golden.npz"], "wb") as file:
-        np.savez_compressed(file, **golden_steps(agent))
+        np.savez_compressed(file, **golden_steps(agent))  # type: ignore[arg-type]
     return paths
 
 

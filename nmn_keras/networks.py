@@ -9,11 +9,13 @@ Everything an agent remembers is one packed vector `state (N, S)`, zeros before 
 
 import dataclasses
 import math
+from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
+from nmn_keras import envs, spaces
 from nmn_keras.layers import ModulatorGRUCell, NMNDense, srelu
 
 KINDS = ("nmn", "rnn")
@@ -78,9 +80,10 @@ class Architecture:
         """Bounds of the action, environment units, infinite where there is none: `(A,), (A,)`."""
         low = self.action_low or (None,) * self.action_size
         high = self.action_high or (None,) * self.action_size
-        low = [-math.inf if bound is None else bound for bound in low]
-        high = [math.inf if bound is None else bound for bound in high]
-        return np.asarray(low, "float32"), np.asarray(high, "float32")
+        return (
+            np.asarray([-math.inf if bound is None else bound for bound in low], "float32"),
+            np.asarray([math.inf if bound is None else bound for bound in high], "float32"),
+        )
 
     def scaling(self) -> tuple[np.ndarray, np.ndarray]:
         """Scale and offset from network to environment units: `(A,), (A,)`."""
@@ -95,6 +98,30 @@ class Architecture:
         """
         scale, offset = self.scaling()
         return xp.clip(action * scale + offset, *self.bounds())
+
+    @classmethod
+    def for_env(cls, env, kind: str = "nmn", env_kwargs: dict | None = None, **fields) -> "Architecture":
+        """An architecture with an environment's sizes and bounds, and the paper's first network's layers.
+
+        Where an action is bounded on both sides, network outputs -1 to 1 span its range; elsewhere the scale is 1.
+
+        Args:
+            env: short name, Gymnasium id, spec, environment with a spec, or factory.
+            kind: "nmn" or "rnn".
+            env_kwargs: arguments of the environment.
+            **fields: any field of the class, instead of what is derived.
+
+        Raises:
+            ValueError: if the spaces are not one-dimensional Boxes.
+        """
+        made = envs.make(env, **(env_kwargs or {}))
+        try:
+            found = spaces.describe(made)
+        finally:
+            made.close()
+        layers = _B1_NMN if kind == "nmn" else _B1_RNN
+        fields = {**layers, "kind": kind, **_from_spaces(found), **fields}
+        return cls(**fields)
 
     def get_config(self) -> dict:
         """The fields, ready for JSON."""
@@ -113,6 +140,21 @@ class Architecture:
                 f"Unknown fields of an Architecture: {sorted(unknown)}. Known: {sorted(known)}. Received: {config!r}"
             )
         return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in config.items()})
+
+
+def _from_spaces(found: spaces.Spaces) -> dict[str, Any]:
+    low, high = found.action_low, found.action_high
+    bounded = np.isfinite(low) & np.isfinite(high)
+    with np.errstate(invalid="ignore"):  # inf - inf where the range is not used
+        scale, offset = np.where(bounded, (high - low) / 2, 1.0), np.where(bounded, (high + low) / 2, 0.0)
+    return {
+        "observation_size": len(found.observation_low),
+        "action_size": len(low),
+        "action_low": tuple(float(x) if np.isfinite(x) else None for x in low),
+        "action_high": tuple(float(x) if np.isfinite(x) else None for x in high),
+        "action_scale": tuple(scale.tolist()),
+        "action_offset": tuple(offset.tolist()),
+    }
 
 
 def _check_architecture(arch: Architecture) -> None:
@@ -328,7 +370,7 @@ def count_parameters(architecture: Architecture) -> dict[str, int]:
     return {role: build_network(architecture, n).count_params() for role, n in outputs.items()}
 
 
-_B1 = {
+_B1: dict[str, Any] = {
     "observation_size": 1,
     "action_size": 1,
     "gru_units": (50,),
@@ -337,18 +379,20 @@ _B1 = {
     "action_scale": (5.0,),
 }
 # Actions of b2 and b3 are directions in half-turns; the authors feed back the angle in [0, 2 pi).
-_DIRECTION = {
+_DIRECTION: dict[str, Any] = {
     "action_size": 1,
     "gru_units": (100, 75),
     "action_period": 2.0,
     "feedback_scale": math.pi,
 }
-_DEEP_NMN = {"kind": "nmn", "signal_units": 45, "hidden_units": (30, 10)}
-_DEEP_RNN = {"kind": "rnn", "signal_units": 0, "hidden_units": (45, 30, 10)}
+_B1_NMN: dict[str, Any] = {"kind": "nmn", "signal_units": 20, "hidden_units": (10,)}
+_B1_RNN: dict[str, Any] = {"kind": "rnn", "signal_units": 0, "hidden_units": (20, 10), "activation": "relu"}
+_DEEP_NMN: dict[str, Any] = {"kind": "nmn", "signal_units": 45, "hidden_units": (30, 10)}
+_DEEP_RNN: dict[str, Any] = {"kind": "rnn", "signal_units": 0, "hidden_units": (45, 30, 10)}
 
 ARCHITECTURES = {
-    "b1-nmn": Architecture(kind="nmn", signal_units=20, hidden_units=(10,), **_B1),
-    "b1-rnn": Architecture(kind="rnn", signal_units=0, hidden_units=(20, 10), activation="relu", **_B1),
+    "b1-nmn": Architecture(**_B1_NMN, **_B1),
+    "b1-rnn": Architecture(**_B1_RNN, **_B1),
     "b2-nmn": Architecture(observation_size=2, **_DEEP_NMN, **_DIRECTION),
     "b2-rnn": Architecture(observation_size=2, **_DEEP_RNN, **_DIRECTION),
     "b3-nmn": Architecture(observation_size=4, **_DEEP_NMN, **_DIRECTION),

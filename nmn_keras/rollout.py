@@ -88,8 +88,8 @@ def play(env, policy, architecture, steps, recipe, generator) -> Rollout:
         keep = 1.0 - ended[:, None].astype("float32")
         observation, prev_action, prev_reward = following, played * keep, reward[:, None] * keep
         state = state * keep if ended.any() else state
-    columns = (np.stack(column).astype("float32", copy=False) for column in zip(*rows, strict=True))
-    return Rollout(*columns, explored=explored, actor_state=np.stack(states))
+    columns = [np.stack(column).astype("float32", copy=False) for column in zip(*rows, strict=True)]
+    return Rollout(*columns, explored, np.stack(states))
 
 
 def _explored(recipe, steps, n, generator):

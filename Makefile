@@ -1,0 +1,47 @@
+# Everything sets itself up: `make serve` and `make test` work in a fresh clone with Python 3.11 or newer.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help serve test check clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make serve   serve the zoo at http://127.0.0.1:8000 (installs the slim server environment)"
+	@echo "make test    run all tests (installs the full environment)"
+	@echo "make check   lint, formatting, types, import contracts"
+	@echo "make clean   remove the environment"
+
+serve: .venv/serve.stamp
+	$(BIN)/python -m serve $(ARGS)
+
+# The whole suite on the default backend, then what must hold on every backend on the others.
+test: .venv/dev.stamp
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -m pytest $(ARGS)
+	KERAS_BACKEND=jax $(BIN)/python -m pytest tests/backends
+	@if $(BIN)/python -c "import torch" 2>/dev/null; then \
+	  KERAS_BACKEND=torch $(BIN)/python -m pytest tests/backends; \
+	else echo "torch is not installed: its tests were left out"; fi
+
+check: .venv/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.venv/serve.stamp: serve/requirements.txt pyproject.toml | .venv/bin/pip
+	$(BIN)/pip install --quiet --requirement serve/requirements.txt
+	$(BIN)/pip install --quiet --no-deps --editable .
+	@touch $@
+
+.venv/dev.stamp: pyproject.toml serve/requirements.txt | .venv/bin/pip
+	$(BIN)/pip install --quiet --editable ".[jax,dev]"
+	@touch $@ .venv/serve.stamp
+
+.venv/bin/pip:
+	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || \
+	  { echo "Python 3.11 or newer is needed; name it with: make PYTHON=python3.11 ..."; exit 1; }
+	@$(PYTHON) -m venv .venv || \
+	  { rm -rf .venv; echo "Debian keeps venv in a package of its own: apt-get install python3-venv"; exit 1; }
+
+clean:
+	rm -rf .venv
