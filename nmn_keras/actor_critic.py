@@ -83,7 +83,7 @@ class ActorCritic(keras.Model):
         self.actor = build_network(architecture, 2 * architecture.action_size, actor_seed, name="actor")
         self.critic = build_network(architecture, 1, critic_seed, name="critic")
         self.run = Run()
-        self.optimizers: Optimizers | None = None
+        self.optimizers: Any = ()  # an `Optimizers` once compiled
         self.built = True
 
     @classmethod
@@ -115,9 +115,12 @@ class ActorCritic(keras.Model):
                 the recipe's constants. A recipe adapts the rate itself, so a schedule is refused.
             critic_optimizer: the same for the critic.
         """
-        self.optimizers = Optimizers(
-            self._optimizer(actor_optimizer, "actor"), self._optimizer(critic_optimizer, "critic")
+        self._compile(
+            Optimizers(self._optimizer(actor_optimizer, "actor"), self._optimizer(critic_optimizer, "critic"))
         )
+
+    def _compile(self, optimizers):
+        self.optimizers = optimizers
         self.optimizers.actor.build(self.actor.trainable_variables)
         self.optimizers.critic.build(self.critic.trainable_variables)
         self.optimizer = self.optimizers.actor  # callbacks read its learning rate
@@ -483,16 +486,17 @@ class ActorCritic(keras.Model):
         """What `checkpoint.write` takes beside the configuration."""
         state = dataclasses.asdict(dataclasses.replace(self.run, buffer=[]))
         arrays = {f"buffer/{i}/{k}": v for i, b in enumerate(self.run.buffer) for k, v in b.items()}
-        for role, optimizer in zip(Optimizers._fields, self.optimizers or (), strict=False):
+        for role, optimizer in zip(Optimizers._fields, self.optimizers, strict=False):
             arrays |= {f"{role}/{i}": v for i, v in enumerate(optimizer.variables)}
         return state, self.save_weights, {k: ops.convert_to_numpy(v) for k, v in arrays.items()}
 
     def _restore_optimizers(self, configs):
+        """Compile as the run was; the rates in its optimisers are adapted ones, so the recipe does not take them."""
         if configs is not None:
-            self.compile(*(keras.optimizers.deserialize(config) for config in configs))
+            self._compile(Optimizers(*(keras.optimizers.deserialize(config) for config in configs)))
 
     def _restore_run(self, state, arrays):
-        for role, optimizer in zip(Optimizers._fields, self.optimizers or (), strict=False):
+        for role, optimizer in zip(Optimizers._fields, self.optimizers, strict=False):
             for i, variable in enumerate(optimizer.variables):
                 variable.assign(arrays[f"{role}/{i}"])
         buffer: list[dict] = []

@@ -118,7 +118,8 @@ def _chosen_recipe(arguments):
 
 
 def _train(arguments):
-    from nmn_keras import checkpoint
+    import keras
+
     from nmn_keras.actor_critic import ActorCritic, TrainingDiverged
     from nmn_keras.callbacks import BestWeights, CurveLogger
 
@@ -127,16 +128,14 @@ def _train(arguments):
     agent = ActorCritic.from_preset(name, _chosen_recipe(arguments), seed)
     if arguments.resume:
         agent.restore(run_dir)
-    else:
-        checkpoint.refuse_existing(run_dir)
-        _write_origin(arguments, agent, run_dir)
+    record = keras.callbacks.LambdaCallback(on_train_begin=lambda logs: _write_origin(arguments, agent, run_dir))
     try:
         agent.fit(
             name.partition("-")[0],
             seed=seed,
             resume=arguments.resume,
             run_dir=run_dir,
-            callbacks=[BestWeights(run_dir), CurveLogger(run_dir / "curves.csv")],
+            callbacks=[record, BestWeights(run_dir), CurveLogger(run_dir / "curves.csv")],
             verbose=0 if arguments.quiet else 1,
             checkpoint_freq=arguments.checkpoint_freq,
             validation_episodes=arguments.validation_episodes,
@@ -155,9 +154,11 @@ def _train(arguments):
 
 
 def _write_origin(arguments, agent, run_dir):
-    """Note what to type, and at which commit, to have this run again."""
+    """Note what to type, and at which commit, to have this run again; a resumed run keeps its first note."""
     import keras
 
+    if (run_dir / "origin.json").exists():
+        return
     defaults = type(agent.recipe)()
     changed = [
         f"--{field.name.replace('_', '-')} {getattr(agent.recipe, field.name)}"
@@ -173,7 +174,7 @@ def _write_origin(arguments, agent, run_dir):
         value = getattr(arguments, option)
         if value != _VALIDATION[option]:
             command.append(f"--{option.replace('_', '-')} {value}")
-    run_dir.mkdir(parents=True)
+    run_dir.mkdir(parents=True, exist_ok=True)
     origin = {"command": " ".join(command), "commit": _commit()}
     (run_dir / "origin.json").write_text(json.dumps(origin, indent=1) + "\n")
 

@@ -120,8 +120,8 @@ class Architecture:
         finally:
             made.close()
         layers = _B1_NMN if kind == "nmn" else _B1_RNN
-        fields = {**layers, "kind": kind, **_from_spaces(found), **fields}
-        return cls(**fields)
+        chosen: dict[str, Any] = {**layers, "kind": kind, **_from_spaces(found), **fields}
+        return cls(**chosen)
 
     def get_config(self) -> dict:
         """The fields, ready for JSON."""
@@ -139,7 +139,8 @@ class Architecture:
             raise ValueError(
                 f"Unknown fields of an Architecture: {sorted(unknown)}. Known: {sorted(known)}. Received: {config!r}"
             )
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in config.items()})
+        fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in config.items()}
+        return cls(**fields)
 
 
 def _from_spaces(found: spaces.Spaces) -> dict[str, Any]:

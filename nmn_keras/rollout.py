@@ -88,8 +88,12 @@ def play(env, policy, architecture, steps, recipe, generator) -> Rollout:
         keep = 1.0 - ended[:, None].astype("float32")
         observation, prev_action, prev_reward = following, played * keep, reward[:, None] * keep
         state = state * keep if ended.any() else state
-    columns = [np.stack(column).astype("float32", copy=False) for column in zip(*rows, strict=True)]
-    return Rollout(*columns, explored, np.stack(states))
+    names = [field.name for field in dataclasses.fields(Rollout)]
+    columns = {
+        name: np.stack(column).astype("float32", copy=False)
+        for name, column in zip(names, zip(*rows, strict=True), strict=False)
+    }
+    return Rollout(**columns, explored=explored, actor_state=np.stack(states))
 
 
 def _explored(recipe, steps, n, generator):
