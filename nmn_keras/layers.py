@@ -120,72 +120,12 @@ class NMNDense(keras.layers.Layer):
         }
 
 
-def _gru_gates(projected, kernel, state):
-    """Update gate, reset gate, candidate, and the recurrent part of the candidate, `(N, units)` each."""
-    units = kernel.shape[0]
-    recurrent = ops.matmul(state, kernel)
-    both = ops.sigmoid(projected[..., : 2 * units] + recurrent[..., : 2 * units])
-    update, reset = both[..., :units], both[..., units:]
-    inner = recurrent[..., 2 * units :]
-    return update, reset, ops.tanh(projected[..., 2 * units :] + reset * inner), inner
-
-
-def _gru_blend(state, update, candidate):
+def _gru_step(projected, kernel, state):
+    p_update, p_reset, p_candidate = ops.split(projected, 3, axis=-1)
+    q_update, q_reset, q_candidate = ops.split(ops.matmul(state, kernel), 3, axis=-1)
+    update = ops.sigmoid(p_update + q_update)
+    candidate = ops.tanh(p_candidate + ops.sigmoid(p_reset + q_reset) * q_candidate)
     return candidate + update * (state - candidate)
-
-
-@ops.custom_gradient
-def _gru_scan(projected, kernel, initial_state, keep):
-    """States after each step, `(T, N, units)`, of a GRU over projected inputs `(T, N, 3 * units)`.
-
-    The gradient is written out so that the backward scan holds one matrix product a step and the recurrent kernel's
-    gradient is one large product after it; differentiating the scan itself would form it step by step.
-    What a scan returns must have the structure of its carry on TensorFlow, so the gates ride along in both.
-    """
-
-    def forward(carry, step):
-        projected_now, keep_now = step
-        state = carry[0] * keep_now
-        update, reset, candidate, inner = _gru_gates(projected_now, kernel, state)
-        carry = (_gru_blend(state, update, candidate), update, reset, candidate, inner)
-        return carry, carry
-
-    unset = ops.zeros_like(initial_state)
-    _, (states, *gates) = ops.scan(forward, (initial_state, *(unset,) * 4), (projected, keep))
-
-    def gradient(*args, upstream=None):
-        upstream = args[0] if upstream is None else upstream
-        before = ops.concatenate([ops.expand_dims(initial_state, 0), states[:-1]], axis=0) * keep
-        first, to_update, to_reset, to_candidate = _gru_backward(kernel, unset, (upstream, before, *gates, keep))
-        to_inner = to_candidate * gates[1]
-        units = kernel.shape[0]
-        kernel_gradient = ops.matmul(
-            ops.transpose(ops.reshape(before, (-1, units))),
-            ops.reshape(ops.concatenate([to_update, to_reset, to_inner], -1), (-1, 3 * units)),
-        )
-        projected_gradient = ops.concatenate([to_update, to_reset, to_candidate], axis=-1)
-        return projected_gradient, kernel_gradient, first, ops.zeros_like(keep)
-
-    return states, gradient
-
-
-def _gru_backward(kernel, unset, steps):
-    """Gradients of the initial state `(N, units)` and of the three pre-activations `(T, N, units)`."""
-    transposed = ops.transpose(kernel)
-
-    def backward(carry, step):
-        upstream, before, update, reset, candidate, inner, keep = step
-        total = carry[0] + upstream
-        to_update = total * (before - candidate) * update * (1.0 - update)
-        to_candidate = total * (1.0 - update) * (1.0 - ops.square(candidate))
-        to_reset = to_candidate * inner * reset * (1.0 - reset)
-        recurrent = ops.concatenate([to_update, to_reset, to_candidate * reset], axis=-1)
-        earlier = (total * update + ops.matmul(recurrent, transposed)) * keep
-        carry = (earlier, to_update, to_reset, to_candidate)
-        return carry, carry
-
-    (first, *_), (_, *gradients) = ops.scan(backward, (unset,) * 4, steps, reverse=True)
-    return first, *gradients
 
 
 @keras.saving.register_keras_serializable("nmn_keras")
@@ -239,8 +179,7 @@ class ModulatorGRUCell(keras.layers.Layer):
     def call(self, inputs, states):
         """One step: Keras's cell interface."""
         state = states[0] if isinstance(states, list | tuple) else states
-        update, _, candidate, _ = _gru_gates(self._project(inputs), self.recurrent_kernel, state)
-        state = _gru_blend(state, update, candidate)
+        state = _gru_step(self._project(inputs), self.recurrent_kernel, state)
         return state, [state]
 
     def sequence(self, inputs, initial_state, keep):
@@ -254,8 +193,13 @@ class ModulatorGRUCell(keras.layers.Layer):
         Returns:
             `(T, N, units)`, the state after each step.
         """
-        kernel = ops.convert_to_tensor(self.recurrent_kernel)
-        return _gru_scan(self._project(inputs), kernel, initial_state, keep)
+
+        def advance(state, step):
+            projected, keep_now = step
+            state = _gru_step(projected, self.recurrent_kernel, state * keep_now)
+            return state, state
+
+        return ops.scan(advance, initial_state, (self._project(inputs), keep))[1]
 
     def get_initial_state(self, batch_size=None):
         """Zeros `(batch_size, units)`, as `keras.layers.RNN` asks for."""
