@@ -6,13 +6,15 @@ import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import gymnasium
 import keras
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 from keras import ops
 
 from nmn_keras import callbacks as nmn_callbacks
 from nmn_keras import checkpoint, envs, recipes, rollout, spaces
-from nmn_keras.evaluation import VALIDATION_SEED, evaluate
+from nmn_keras.evaluation import VALIDATION_SEED, benchmark_of, evaluate
 from nmn_keras.networks import ARCHITECTURES, Architecture, build_network, split_policy
 from nmn_keras.updates import backend_module
 from nmn_keras.updates.batch import trained_steps
@@ -78,7 +80,7 @@ class ActorCritic(keras.Model):
             )
         self.architecture = architecture
         self.recipe = recipes.get(recipe)
-        self.seed = _check_seed(seed)
+        self.seed = _check_integer("seed", seed, 0)
         actor_seed, critic_seed = np.random.SeedSequence(seed).generate_state(2).tolist()
         self.actor = build_network(architecture, 2 * architecture.action_size, actor_seed, name="actor")
         self.critic = build_network(architecture, 1, critic_seed, name="critic")
@@ -152,7 +154,7 @@ class ActorCritic(keras.Model):
                 unless it has no id.
             episodes: episodes in all, rounded up to whole updates; None = the recipe's, with `resume` the run's.
             seed: of everything drawn; None = the constructor's. With `resume` the run's own.
-            callbacks: Keras callbacks.
+            callbacks: Keras callbacks; the learning rates are the recipe's, whatever a callback sets.
             verbose: 0 silent, 1 or "auto" Keras's progress bar, 2 a line per update.
             resume: continue the run this agent is in, bit for bit as if it had never stopped.
             run_dir: directory for checkpoints; must not hold anything unless `resume`.
@@ -173,14 +175,18 @@ class ActorCritic(keras.Model):
         """
         if not self.compiled:
             self.compile()
-        env = self._begin(env, episodes, seed, resume, env_kwargs or {})
-        if run_dir is not None and not (resume and checkpoint.exists(run_dir)):
-            checkpoint.refuse_existing(run_dir)
-        vector = envs.make_vec(env, self.recipe.episodes_per_update, **self.run.env_kwargs)
+        _check_integer("checkpoint_freq", checkpoint_freq, 1)
+        _check_integer("validation_freq", validation_freq, 1)
+        _check_integer("validation_episodes", validation_episodes, 0)
+        env, run = self._begin(env, episodes, seed, resume, env_kwargs or {})
+        if run_dir is not None:
+            self._check_run_dir(run_dir, run, resume)
+        vector = envs.make_vec(env, self.recipe.episodes_per_update, **run.env_kwargs)
         try:
             self.check_env(vector)
             steps = self._rollout_steps(vector)
             trained_steps(self.recipe, steps)
+            self.run = run
             callback_list = self._callbacks(callbacks, verbose, run_dir, checkpoint_freq)
             validate = (validation_episodes, validation_freq, env)
             self._train(vector, steps, callback_list, validate)
@@ -221,7 +227,7 @@ class ActorCritic(keras.Model):
                 getattr(self.recipe, field), epsilon=1e-8, global_clipnorm=self.recipe.gradient_norm
             )
         optimizer = keras.optimizers.get(optimizer)
-        rate = float(ops.convert_to_numpy(optimizer.learning_rate))
+        rate = float(np.asarray(optimizer.learning_rate))
         try:
             optimizer.learning_rate = rate
         except TypeError as error:
@@ -234,7 +240,7 @@ class ActorCritic(keras.Model):
         return optimizer
 
     def _begin(self, env, episodes, seed, resume, env_kwargs):
-        """Set `self.run` and give the environment to make."""
+        """The environment to make and the `Run` to begin or to go on with; nothing changes before all is checked."""
         if resume:
             if not self.run.updates:
                 raise ValueError(
@@ -242,27 +248,37 @@ class ActorCritic(keras.Model):
                     "run directory, or one that `fit` has trained. Call `fit` without it to start one."
                 )
             env = self.run.env_id if env is None else env
-            if episodes is not None:
-                self.run.updates = self._updates(episodes)
+            updates = self.run.updates if episodes is None else self._updates(episodes)
+            run = dataclasses.replace(self.run, updates=updates)
         else:
-            env_id = envs.resolve(env) if isinstance(env, str) else getattr(getattr(env, "spec", env), "id", None)
-            seed = self.seed if seed is None else _check_seed(seed)
+            env_id, env_kwargs = _identity(env, env_kwargs)
+            seed = self.seed if seed is None else _check_integer("seed", seed, 0)
             updates = self._updates(self.recipe.episodes if episodes is None else episodes)
-            self.run = Run(env_id, env_kwargs, seed, updates, 0, self.recipe.coefficients())
+            run = Run(env_id, env_kwargs, seed, updates, 0, self.recipe.coefficients())
         if env is None:
             raise ValueError(
                 f"`env` is missing: a short name ({', '.join(envs.BENCHMARKS)}), a Gymnasium id, a spec, an "
                 "environment or a factory. Received: env=None"
             )
-        return env
+        return env, run
 
     def _updates(self, episodes):
-        if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
-            raise ValueError(f"`episodes` must be a positive integer. Received: {episodes!r}")
-        return math.ceil(episodes / self.recipe.episodes_per_update)
+        return math.ceil(_check_integer("episodes", episodes, 1) / self.recipe.episodes_per_update)
+
+    def _check_run_dir(self, run_dir, run, resume):
+        """Let a run write only into an empty directory or, when it goes on, into its own."""
+        if not (resume and checkpoint.exists(run_dir)):
+            checkpoint.refuse_existing(run_dir)
+            return
+        config, state, *_ = checkpoint.read(run_dir)
+        self._check_alike(config, run_dir)
+        own = {"env_id": run.env_id, "env_kwargs": run.env_kwargs, "seed": run.seed}
+        _check_same({key: state[key] for key in own}, own, "run", run_dir)
 
     def _rollout_steps(self, vector):
-        steps = self.recipe.rollout_steps or getattr(vector.spec, "max_episode_steps", None)
+        spec = vector.spec
+        limit = spec and spec.kwargs.get("max_episode_steps", spec.max_episode_steps)
+        steps = self.recipe.rollout_steps or limit
         if not steps:
             raise ValueError(
                 "The environment has no episode length (`max_episode_steps` of its spec), so the recipe needs "
@@ -271,7 +287,7 @@ class ActorCritic(keras.Model):
         return steps
 
     def _callbacks(self, callbacks, verbose, run_dir, checkpoint_freq):
-        chosen = list(callbacks or [])
+        chosen = [] if callbacks is None else keras.tree.flatten(callbacks)
         if run_dir is not None:
             chosen.append(nmn_callbacks.RunCheckpoint(run_dir, checkpoint_freq))
         if verbose in (1, "auto"):
@@ -302,15 +318,19 @@ class ActorCritic(keras.Model):
     def _one_update(self, vector, steps, callback_list):
         callback_list.on_train_batch_begin(0)
         generator = np.random.default_rng([self.run.seed, self.run.update])
-        played = rollout.play(
-            vector,
-            lambda *inputs: [np.asarray(x) for x in self._policy(*inputs)],
-            self.architecture,
-            steps,
-            self.recipe,
-            generator,
-        )
-        logs = {**rollout.summary(played, self.run.env_id), **self.train_step(played)}
+        try:
+            played = rollout.play(
+                vector,
+                lambda *inputs: [np.asarray(x) for x in self._policy(*inputs)],
+                self.architecture,
+                steps,
+                self.recipe,
+                generator,
+            )
+        except FloatingPointError as error:
+            raise self._diverged(error) from error
+        benchmark = benchmark_of(self.run.env_id, self.run.env_kwargs)
+        logs = {**rollout.summary(played, benchmark), **self.train_step(played)}
         callback_list.on_train_batch_end(0, logs)
         return logs
 
@@ -324,12 +344,17 @@ class ActorCritic(keras.Model):
 
     def _check_finite(self, logs):
         bad = {name: value for name, value in logs.items() if not math.isfinite(value)}
+        weights = {variable.path: np.asarray(variable) for variable in self.trainable_variables}
+        bad |= {path: "not finite" for path, value in weights.items() if not np.isfinite(value).all()}
         if bad:
-            raise TrainingDiverged(
-                f"Training diverged in update {self.run.update + 1} of {self.run.updates}: {bad} (all losses must be "
-                "finite). The weights in memory are spoilt; the last checkpoint is not. Lower the learning rates or "
-                "clip gradients (`gradient_norm`)."
-            )
+            raise self._diverged(bad)
+
+    def _diverged(self, what):
+        return TrainingDiverged(
+            f"Training diverged in update {self.run.update + 1} of {self.run.updates}: {what} (all losses, weights and "
+            "actions must be finite). The weights in memory are spoilt; the last checkpoint is not. Lower the learning "
+            "rates or clip gradients (`gradient_norm`)."
+        )
 
     # Acting
 
@@ -349,8 +374,13 @@ class ActorCritic(keras.Model):
         Returns:
             `action` (deterministic, environment units), `action_mean`, `action_log_std` (network units), for an NMN
             `z`, and `state_out`.
+
+        Raises:
+            ValueError: if an input has another shape.
         """
-        inputs = (np.asarray(x, "float32") for x in (observation, prev_action, prev_reward, state))
+        inputs = self._check_shapes(
+            observation=observation, prev_action=prev_action, prev_reward=prev_reward, state=state
+        )
         outputs = self._compiled_contract()(*inputs)
         return {name: np.asarray(ops.convert_to_numpy(x)) for name, x in outputs.items()}
 
@@ -374,7 +404,8 @@ class ActorCritic(keras.Model):
 
     def evaluate(self, env=None, episodes: int = 1000, deterministic: bool = True, **kwargs):
         """Scores on full test episodes; see `nmn_keras.evaluation.evaluate`. `env=None` is the training one."""
-        env = self.run.env_id if env is None else env
+        if env is None:
+            env, kwargs = self.run.env_id, {"env_kwargs": self.run.env_kwargs, **kwargs}
         return evaluate(self, env, episodes, deterministic, **kwargs)
 
     def contract_outputs(self, observation, prev_action, prev_reward, state):
@@ -389,6 +420,19 @@ class ActorCritic(keras.Model):
             "state_out": state,
         }
         return {name: x for name, x in outputs.items() if x is not None}
+
+    def _check_shapes(self, **inputs):
+        """The inputs of a step as float32 arrays."""
+        a = self.architecture
+        arrays = [np.asarray(x, "float32") for x in inputs.values()]
+        sizes = (a.observation_size, a.action_size, 1, a.state_size)
+        for name, array, size in zip(inputs, arrays, sizes, strict=True):
+            if array.shape != (*arrays[0].shape[:1], size):
+                raise ValueError(
+                    f"`{name}` does not fit the agent: it must have shape (N, {size}), with one N for all inputs. "
+                    f"Received: shape {array.shape}, observation of shape {arrays[0].shape}"
+                )
+        return arrays
 
     def _compiled_contract(self):
         if not hasattr(self, "_contract"):
@@ -456,11 +500,14 @@ class ActorCritic(keras.Model):
             ValueError: if it holds another architecture or recipe, or no whole checkpoint.
         """
         config, state, weights, arrays = checkpoint.read(filepath)
-        for part in ("architecture", "recipe"):
-            _check_same(config[part], self.get_config()[part], part, filepath)
+        self._check_alike(config, filepath)
         self._restore_optimizers(config["optimizers"])
         self.load_weights(weights)
         self._restore_run(state, arrays)
+
+    def _check_alike(self, config, filepath):
+        for part in ("architecture", "recipe"):
+            _check_same(config[part], self.get_config()[part], part, filepath)
 
     def get_config(self) -> dict:
         """Architecture, recipe, seed and optimisers, ready for JSON."""
@@ -469,8 +516,13 @@ class ActorCritic(keras.Model):
             "recipe": recipes.to_config(self.recipe),
             "seed": self.seed,
             "name": self.name,
-            "optimizers": [keras.optimizers.serialize(o) for o in self.optimizers] if self.compiled else None,
+            "optimizers": self._optimizer_configs() if self.compiled else None,
         }
+
+    def _optimizer_configs(self):
+        """The optimisers as the run began; the rates that it has adapted since are training state."""
+        rates = (getattr(self.recipe, f"{role}_learning_rate") for role in Optimizers._fields)
+        return [_optimizer_config(o, rate) for o, rate in zip(self.optimizers, rates, strict=True)]
 
     @classmethod
     def from_config(cls, config: dict) -> "ActorCritic":
@@ -488,12 +540,12 @@ class ActorCritic(keras.Model):
         arrays = {f"buffer/{i}/{k}": v for i, b in enumerate(self.run.buffer) for k, v in b.items()}
         for role, optimizer in zip(Optimizers._fields, self.optimizers, strict=False):
             arrays |= {f"{role}/{i}": v for i, v in enumerate(optimizer.variables)}
-        return state, self.save_weights, {k: ops.convert_to_numpy(v) for k, v in arrays.items()}
+        return state, self.save_weights, {k: np.asarray(v) for k, v in arrays.items()}
 
     def _restore_optimizers(self, configs):
-        """Compile as the run was; the rates in its optimisers are adapted ones, so the recipe does not take them."""
+        """Compile as the run was: the recipe has the rates of its optimisers already."""
         if configs is not None:
-            self._compile(Optimizers(*(keras.optimizers.deserialize(config) for config in configs)))
+            self._compile(Optimizers(*(_optimizer_from_config(config) for config in configs)))
 
     def _restore_run(self, state, arrays):
         for role, optimizer in zip(Optimizers._fields, self.optimizers, strict=False):
@@ -507,10 +559,42 @@ class ActorCritic(keras.Model):
         self.run = Run(**{**state, "buffer": buffer})
 
 
-def _check_seed(seed):
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ValueError(f"`seed` must be an integer >= 0. Received: seed={seed!r}")
-    return int(seed)
+def _optimizer_config(optimizer, rate):
+    """Class and constructor arguments. Keras's own serialiser would import TensorFlow on every backend."""
+    name = keras.saving.get_registered_name(type(optimizer))
+    return {"class_name": name, "config": {**optimizer.get_config(), "learning_rate": rate}}
+
+
+def _optimizer_from_config(config):
+    name = config["class_name"]
+    found = keras.saving.get_registered_object(name) or getattr(keras.optimizers, name, None)
+    if found is None:
+        raise ValueError(
+            "The run was trained with an optimiser that is not registered here; use "
+            f"keras.saving.register_keras_serializable before loading it. Received: {name!r}"
+        )
+    return found.from_config(config["config"])
+
+
+def _check_integer(name, value, least):
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"`{name}` must be an integer >= {least}. Received: {name}={value!r}")
+    return int(value)
+
+
+def _identity(env, env_kwargs):
+    """Gymnasium id and arguments by which an environment can be made again; no id where there is no such way."""
+    if isinstance(env, str):
+        return envs.resolve(env), env_kwargs
+    spec = getattr(env, "spec", env)
+    registered = gymnasium.registry.get(spec.id) if isinstance(spec, EnvSpec) else None
+    if registered is None or spec.additional_wrappers:
+        return None, env_kwargs
+    kwargs = {**spec.kwargs, **env_kwargs}
+    kwargs.pop("render_mode", None)
+    if spec.max_episode_steps != registered.max_episode_steps:
+        kwargs.setdefault("max_episode_steps", spec.max_episode_steps)
+    return spec.id, kwargs
 
 
 def _check_same(found, expected, part, filepath):

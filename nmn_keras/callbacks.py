@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import io
 import json
 import math
 import signal
@@ -9,6 +10,8 @@ import threading
 from pathlib import Path
 
 import keras
+
+from nmn_keras.checkpoint import replace_json, replace_text
 
 _SHOWN = ("reward", "discounted_return", "share", "kl", "val_discounted_return", "val_share")
 
@@ -32,11 +35,15 @@ class UpdateProgress(keras.callbacks.Callback):
 
 
 class RunCheckpoint(keras.callbacks.Callback):
-    """Save the run every `freq` updates and when training ends, so that it can be resumed."""
+    """Save the run when training begins, every `freq` updates and when it ends, so that it can be resumed."""
 
     def __init__(self, run_dir, freq):
         super().__init__()
         self.run_dir, self.freq = run_dir, freq
+
+    def on_train_begin(self, logs=None):
+        """Save what there is: a run that is killed or diverges at once can be resumed too."""
+        self.model.save(self.run_dir)
 
     def on_epoch_end(self, epoch, logs=None):
         """Save if it is time to."""
@@ -69,7 +76,7 @@ class BestWeights(keras.callbacks.Callback):
             self.best = logs[self.monitor]
             self.weights.parent.mkdir(parents=True, exist_ok=True)
             self.model.save_weights(self.weights)
-            self.record.write_text(json.dumps({"update": epoch + 1, **logs}, indent=1))
+            replace_json(self.record, {"update": epoch + 1, **logs})
 
 
 class CurveLogger(keras.callbacks.Callback):
@@ -95,11 +102,12 @@ class CurveLogger(keras.callbacks.Callback):
         episodes = (epoch + 1) * self.model.recipe.episodes_per_update
         self.rows.append({"update": epoch + 1, "episodes": episodes, **logs})
         names = list(dict.fromkeys(name for row in self.rows for name in row))
+        table = io.StringIO()
+        writer = csv.DictWriter(table, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.rows)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("w", newline="") as file:
-            writer = csv.DictWriter(file, names, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(self.rows)
+        replace_text(self.path, table.getvalue())
 
 
 @contextlib.contextmanager

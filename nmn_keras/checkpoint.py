@@ -5,6 +5,7 @@ happens before leaves the previous checkpoint whole.
 """
 
 import hashlib
+import itertools
 import json
 import os
 from pathlib import Path
@@ -27,19 +28,25 @@ def write(directory, config: dict, state: dict, save_weights, arrays: dict) -> N
     """
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
-    names = {
-        "weights": f"agent-{state['update']:06d}.weights.h5",
-        "arrays": f"training-{state['update']:06d}.npz",
-    }
+    names = _unused_names(directory, state["update"])
     save_weights(directory / names["weights"])
     with open(directory / names["arrays"], "wb") as file:
         np.savez(file, **arrays)
-    _replace_json(directory / CONFIG, config)
+    replace_json(directory / CONFIG, config)
     files = {name: sha256(directory / name) for name in (*names.values(), CONFIG)}
-    _replace_json(directory / INDEX, {"state": state, **names, "sha256": files})
+    replace_json(directory / INDEX, {"state": state, **names, "sha256": files})
     for pattern in ("agent-*.weights.h5", "training-*.npz"):
         for stale in set(directory.glob(pattern)) - {directory / name for name in names.values()}:
             stale.unlink()
+
+
+def _unused_names(directory, update):
+    """File names that no checkpoint has: even the one of the same update stays whole until it is replaced."""
+    for attempt in itertools.count():
+        stem = f"{update:06d}" + (f"-{attempt}" if attempt else "")
+        names = {"weights": f"agent-{stem}.weights.h5", "arrays": f"training-{stem}.npz"}
+        if not any((directory / name).exists() for name in names.values()):
+            return names
 
 
 def read(directory) -> tuple[dict, dict, Path, dict]:
@@ -60,12 +67,12 @@ def read(directory) -> tuple[dict, dict, Path, dict]:
         config = json.loads((directory / CONFIG).read_text())
         with np.load(directory / index["arrays"]) as file:
             arrays = dict(file)
-    except (OSError, KeyError, json.JSONDecodeError) as error:
+        return config, index["state"], directory / index["weights"], arrays
+    except (OSError, KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(
             f"No whole checkpoint found; a directory written by `save` or `fit(run_dir=...)` is needed. "
             f"Received: {str(directory)!r} ({type(error).__name__}: {error})"
         ) from error
-    return config, index["state"], directory / index["weights"], arrays
 
 
 def exists(directory) -> bool:
@@ -88,7 +95,13 @@ def sha256(path) -> str:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
-def _replace_json(path: Path, content: dict) -> None:
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(content, indent=1))
+def replace_json(path: Path, content: dict) -> None:
+    """Write a JSON file whole or not at all."""
+    replace_text(path, json.dumps(content, indent=1))
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a text file whole or not at all."""
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(text)
     os.replace(temporary, path)

@@ -6,9 +6,11 @@ import dataclasses
 import inspect
 import itertools
 import json
+import os
 import subprocess
 import sys
 import textwrap
+import typing
 from pathlib import Path
 
 import nmn_keras
@@ -18,10 +20,12 @@ _VALIDATION = {"validation_episodes": 500, "validation_freq": 10}
 
 def main(argv=None) -> int:
     """Run the command line; gives the exit status: 0 done, 2 bad input, 1 diverged, 130 interrupted."""
-    arguments = _parser().parse_args(argv)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's notes would tear the progress bar
+    argv = sys.argv[1:] if argv is None else argv
+    arguments = _parser(argv[:1]).parse_args(argv)
     try:
         return arguments.run(arguments) or 0
-    except (ValueError, TypeError, OSError) as error:
+    except (ValueError, OSError) as error:
         print(f"nmn {arguments.command}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -29,12 +33,15 @@ def main(argv=None) -> int:
         return 130
 
 
-def _parser():
+def _parser(command):
     parser = argparse.ArgumentParser(
         prog="nmn", description="Train, evaluate, export and publish neuromodulated recurrent agents."
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for add in (_add_train, _add_evaluate, _add_export, _add_publish, _add_zoo):
+    train = _add_train(commands)
+    if command == ["train"]:  # the recipes' options need Keras, for which the other commands' help must not wait
+        _add_recipe_options(train)
+    for add in (_add_evaluate, _add_export, _add_publish, _add_zoo):
         add(commands)
     return parser
 
@@ -43,8 +50,6 @@ def _parser():
 
 
 def _add_train(commands):
-    from nmn_keras import recipes
-
     parser = commands.add_parser(
         "train",
         help="train an agent of the zoo's architectures",
@@ -52,7 +57,7 @@ def _add_train(commands):
         epilog="Example: KERAS_BACKEND=jax nmn train b1-nmn --recipe fast --seed 0",
     )
     parser.add_argument("name", help="architecture: b1-nmn, b1-rnn, ... (benchmark and kind)")
-    parser.add_argument("--recipe", default="fast", choices=sorted(recipes.RECIPES), help="default: fast")
+    parser.add_argument("--recipe", default="fast", choices=("fast", "paper"), help="default: fast")
     parser.add_argument("--seed", type=int, default=0, help="of weights and of everything drawn; default: 0")
     parser.add_argument("--run-dir", type=Path, help="default: runs/NAME-RECIPE-sSEED")
     parser.add_argument("--resume", action="store_true", help="go on with the run in the run directory")
@@ -68,11 +73,17 @@ def _add_train(commands):
             help=f"{text}; default: {_VALIDATION[option]}",
         )
     parser.add_argument("--checkpoint-freq", type=int, default=10, help="updates between two; default: 10")
-    parser.add_argument("--test-episodes", type=int, default=1000, help="for the final score; default: 1000")
+    parser.add_argument("--test-episodes", type=_positive, default=1000, help="for the final score; default: 1000")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.set_defaults(run=_train)
+    return parser
+
+
+def _add_recipe_options(parser):
+    from nmn_keras import recipes
+
     for name in sorted(recipes.RECIPES):
         _add_fields(parser, recipes.RECIPES[name])
-    parser.set_defaults(run=_train)
 
 
 def _add_fields(parser, recipe):
@@ -85,7 +96,7 @@ def _add_fields(parser, recipe):
         if option in parser._option_string_actions:  # a field of both recipes is one option
             group.description = f"{group.description or ''} {option} (default: {field.default});"
             continue
-        group.add_argument(option, type=_number, default=argparse.SUPPRESS, metavar="X", help=text)
+        group.add_argument(option, type=_reader(field.type), default=argparse.SUPPRESS, metavar="X", help=text)
 
 
 def _field_sentences(recipe):
@@ -98,11 +109,23 @@ def _field_sentences(recipe):
     }
 
 
-def _number(text):
-    if text.lower() == "none":
-        return None
-    number = float(text)
-    return int(number) if number.is_integer() and "." not in text and "e" not in text else number
+def _reader(kind):
+    """A function from text to a value of a field's type: a number, or None where "none" is accepted."""
+    kinds = typing.get_args(kind) or (kind,)
+    number = int if int in kinds else float
+
+    def read(text):
+        return None if type(None) in kinds and text.lower() == "none" else number(text)
+
+    read.__name__ = number.__name__  # argparse's errors name it
+    return read
+
+
+def _positive(text):
+    """A positive integer, for argparse."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a positive integer. Received: {text!r}")
+    return int(text)
 
 
 def _chosen_recipe(arguments):
@@ -198,7 +221,7 @@ def _add_evaluate(commands):
         "evaluate", help="score an agent on test episodes", description="Score an agent on full test episodes."
     )
     parser.add_argument("agent", help="a zoo name or a run directory (its best-validated weights)")
-    parser.add_argument("--episodes", type=int, default=1000, help="default: 1000")
+    parser.add_argument("--episodes", type=_positive, default=1000, help="default: 1000")
     parser.add_argument("--runtime", choices=("keras", "onnx"), default="keras", help="for a zoo agent")
     parser.add_argument("--json", type=Path, help="also write the scores to this file")
     parser.set_defaults(run=_evaluate)
@@ -281,7 +304,7 @@ def _add_publish(commands):
     parser.add_argument("name", help="the agent's name in the zoo")
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run directories")
     parser.add_argument("--zoo", type=Path, help="default: the checkout's zoo, or $NMN_ZOO")
-    parser.add_argument("--episodes", type=int, default=1000, help="test episodes; default: 1000")
+    parser.add_argument("--episodes", type=_positive, default=1000, help="test episodes; default: 1000")
     parser.set_defaults(run=_publish)
 
 

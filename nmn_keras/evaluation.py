@@ -4,6 +4,7 @@ Works with everything that has `initial_state` and `act`: `ActorCritic`, `OnnxAg
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -43,13 +44,14 @@ def evaluate(
         for, and, where the optimum is known, `optimal_discounted_return` and `share` of it.
 
     Raises:
-        ValueError: if the environment does not fit the agent or `episodes` is not positive.
+        ValueError: if the environment does not fit the agent, gives numbers that are not finite, or `episodes` is not
+            positive.
     """
-    benchmark = _benchmark(env)
+    benchmark = benchmark_of(env, env_kwargs)
     if discount is None:
         discount = benchmark.discount if benchmark else 0.998
     scores = play_episodes(agent, env, episodes, deterministic, seed, discount, env_kwargs)
-    result = {
+    result: dict[str, Any] = {
         "episodes": episodes,
         "deterministic": deterministic,
         "seed": seed,
@@ -96,31 +98,37 @@ def play_episodes(
 def _play_chunk(agent, env, deterministic, discount, generator):
     n, actions = env.num_envs, len(spaces.describe(env).action_low)
     observation, _ = env.reset(seed=int(generator.integers(2**31)))
+    observation, step = spaces.finite(observation, "observation", 0), 0
     state = agent.initial_state(n)
     action, reward = np.zeros((n, actions), "float32"), np.zeros((n, 1), "float32")
     total, discounted, length = np.zeros(n), np.zeros(n), np.zeros(n, int)
     playing, worth = np.ones(n, bool), 1.0
     while playing.any():
-        action, state = agent.act(
-            np.asarray(observation, "float32"),
-            action,
-            reward,
-            state,
-            rng=None if deterministic else generator,
-        )
+        action, state = agent.act(observation, action, reward, state, rng=None if deterministic else generator)
         observation, rewards, terminated, truncated, _ = env.step(action)
+        step += 1
+        observation = spaces.finite(observation, "observation", step)
+        reward = spaces.finite(rewards, "reward", step)[:, None]
         total += np.where(playing, rewards, 0.0)
         discounted += np.where(playing, worth * rewards, 0.0)
         length += playing
         playing &= ~(terminated | truncated)
         worth *= discount
-        reward = np.asarray(rewards, "float32")[:, None]
     return {"return": total, "discounted_return": discounted, "length": length}
 
 
-def _benchmark(env):
-    """The benchmark that an environment is, or None."""
-    env_id = getattr(getattr(env, "spec", env), "id", env)
+def benchmark_of(env, env_kwargs: dict | None = None) -> envs.Benchmark | None:
+    """The benchmark that an environment is, or None: arguments or wrappers that change the task make it another one.
+
+    Args:
+        env: what `evaluate` takes, or None.
+        env_kwargs: for the environment.
+    """
+    spec = getattr(env, "spec", env)
+    given = {*getattr(spec, "kwargs", {}), *(env_kwargs or {})}
+    if given - {"max_episode_steps", "render_mode"} or getattr(spec, "additional_wrappers", None):
+        return None
+    env_id = getattr(spec, "id", env)
     known = (b for b in envs.BENCHMARKS.values() if env_id in (b.name, b.env_id))
     return next(known, None)
 

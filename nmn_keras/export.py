@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import warnings
 from pathlib import Path
 
 import keras
@@ -131,7 +132,10 @@ def _convert(agent) -> onnx.ModelProto:
     ]
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "policy.onnx"
-        step.export(path, format="onnx", input_signature=[signature], verbose=False)
+        with warnings.catch_warnings():
+            # Keras asks numpy for `np.object` to see whether tf2onnx needs it.
+            warnings.filterwarnings("ignore", "In the future `np.object`", FutureWarning)
+            step.export(path, format="onnx", input_signature=[signature], verbose=False)
         return onnx.load(path)
 
 
@@ -186,8 +190,10 @@ def _order(graph, outputs):
     ordered = []
 
     def visit(name):
-        node = producers.pop(name, None)
+        node = producers.get(name)
         if node is not None:
+            for output in node.output:
+                del producers[output]
             for source in node.input:
                 visit(source)
             ordered.append(node)

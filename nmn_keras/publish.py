@@ -32,8 +32,13 @@ def publish(name: str, run_dirs, directory, episodes: int = 1000) -> dict:
         episodes: test episodes per seed and kind of action.
 
     Raises:
-        ValueError: if a run is unfinished, was not validated, or is of another environment or kind of network.
+        FileNotFoundError: if there is no zoo.
+        ValueError: if a run is unfinished, was not validated, or is of another environment or kind of network than the
+            others, or has the recipe and seed of another. Nothing is written before all is checked.
     """
+    if not zoo.PLAIN_NAME.fullmatch(name):
+        raise ValueError(f"`name` must consist of letters, digits, '.', '_' and '-'. Received: {name!r}")
+    zoo.list_agents(directory)  # a missing or damaged index is found before the work, not after
     runs = [_read_run(run_dir) for run_dir in run_dirs]
     _check_alike(runs)
     for run in runs:
@@ -80,6 +85,11 @@ def _check_alike(runs):
     if len(found) != 1:
         raise ValueError(
             f"The runs of one zoo entry need one environment and one kind of network. Received: {sorted(found)}"
+        )
+    keys = [(run["agent"].recipe.name, run["agent"].run.seed) for run in runs]
+    if len({*keys}) != len(keys):
+        raise ValueError(
+            f"Each run of a zoo entry needs its own recipe and seed, which tell runs apart there. Received: {keys}"
         )
 
 
@@ -167,9 +177,9 @@ def _write_curves(path, runs):
 
 
 def _short(text):
-    """Five significant digits: a curve is looked at, not computed with."""
+    """Five significant digits: a curve is looked at, not computed with. Counts stay whole."""
     try:
-        return f"{float(text):.5g}" if text else ""
+        return text if text.isdigit() else f"{float(text):.5g}" if text else ""
     except ValueError:
         return text
 

@@ -4,7 +4,8 @@ import dataclasses
 
 import numpy as np
 
-from nmn_keras import envs
+from nmn_keras.envs import Benchmark
+from nmn_keras.spaces import finite
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,10 +63,11 @@ def play(env, policy, architecture, steps, recipe, generator) -> Rollout:
 
     Raises:
         ValueError: if an observation or a reward is not finite.
+        FloatingPointError: if an action is not.
     """
     n, a = env.num_envs, architecture
     observation, _ = env.reset(seed=int(generator.integers(2**31)))
-    observation = _finite(observation, "observation", 0)
+    observation = finite(observation, "observation", 0)
     explored = _explored(recipe, steps, n, generator)
     noise = generator.standard_normal((steps, n, a.action_size), dtype="float32")
     noise *= explored[..., None]
@@ -76,13 +78,13 @@ def play(env, policy, architecture, steps, recipe, generator) -> Rollout:
         if t % recipe.segment_steps == 0:
             states.append(state)
         mean, log_var, state = policy(observation, prev_action, prev_reward, state)
-        action = mean + np.exp(0.5 * log_var) * noise[t]
+        action = _sample(mean, log_var, noise[t], t)
         played = a.to_environment(action)
         following, reward, terminated, truncated, info = env.step(played)
-        following = _finite(following, "observation", t + 1)
-        reward = _finite(reward, "reward", t + 1)
+        following = finite(following, "observation", t + 1)
+        reward = finite(reward, "reward", t + 1)
         ended = terminated | truncated
-        successor = _successor(following, ended, info)
+        successor = finite(_successor(following, ended, info), "final observation", t + 1)
         before = (observation, prev_action, prev_reward, keep)
         rows.append((*before, successor, played, action, mean, log_var, reward, terminated, ended))
         keep = 1.0 - ended[:, None].astype("float32")
@@ -96,6 +98,15 @@ def play(env, policy, architecture, steps, recipe, generator) -> Rollout:
     return Rollout(**columns, explored=explored, actor_state=np.stack(states))
 
 
+def _sample(mean, log_var, noise, step):
+    """Actions in network units; a policy that has diverged is told from an environment that gives bad numbers."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        action = mean + np.exp(0.5 * log_var) * noise
+    if not np.isfinite(action).all():
+        raise FloatingPointError(f"non-finite action at step {step}")
+    return action
+
+
 def _explored(recipe, steps, n, generator):
     """Draw which segments are sampled, `(steps, n)` of 0 and 1."""
     segments = -(-steps // recipe.segment_steps)
@@ -103,13 +114,12 @@ def _explored(recipe, steps, n, generator):
     return np.repeat(sampled, recipe.segment_steps, axis=0)[:steps].astype("float32")
 
 
-def summary(rollout: Rollout, env_id: str | None = None) -> dict[str, float]:
+def summary(rollout: Rollout, benchmark: Benchmark | None = None) -> dict[str, float]:
     """What is logged of a rollout: reward per step, returns from its start, share of the optimum where it is known.
 
     `discounted_return` is over the rollout's T steps, sampled actions, at the benchmark's discount (0.998 elsewhere);
     `share` is against the optimum over as many steps.
     """
-    benchmark = next((b for b in envs.BENCHMARKS.values() if b.env_id == env_id), None)
     discount = benchmark.discount if benchmark else 0.998
     steps, reward = len(rollout.reward), rollout.reward
     worth = discount ** np.arange(steps)
@@ -129,16 +139,5 @@ def _successor(following, ended, info):
         return following
     successor = following.copy()
     for i in np.flatnonzero(ended):
-        successor[i] = _finite(info["final_obs"][i], "observation", "last")
+        successor[i] = info["final_obs"][i]
     return successor
-
-
-def _finite(array, what, step):
-    array = np.asarray(array, "float32")
-    if not np.isfinite(array).all():
-        rows = np.flatnonzero(~np.isfinite(array.reshape(len(array), -1)).all(axis=1)).tolist()
-        raise ValueError(
-            f"The environment gave a non-finite {what} at step {step} in environments {rows}; "
-            f"finite numbers (after the cast to float32) are needed. Received: {array[rows[0]]}"
-        )
-    return array

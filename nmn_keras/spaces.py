@@ -1,4 +1,4 @@
-"""What of a Gymnasium environment the agents support: one-dimensional Box observations and actions."""
+"""What of a Gymnasium environment the agents support: one-dimensional Box observations and actions, finite numbers."""
 
 import dataclasses
 
@@ -39,4 +39,27 @@ def describe(env) -> Spaces:
             f"The action space is not supported. Supported: a Box of floating-point numbers. Received: {action}"
         )
     bounds = (observation.low, observation.high, action.low, action.high)
-    return Spaces(*(np.asarray(bound, "float32") for bound in bounds))
+    with np.errstate(over="ignore"):  # bounds beyond float32 are as good as none
+        return Spaces(*(np.asarray(bound, "float32") for bound in bounds))
+
+
+def finite(array, what: str, step: int) -> np.ndarray:
+    """What a vector environment gave, as float32.
+
+    Args:
+        array: `(N, ...)`.
+        what: what to call it in the error.
+        step: the step to name in the error.
+
+    Raises:
+        ValueError: if a number is not finite in float32.
+    """
+    with np.errstate(over="ignore"):  # what overflows in the cast is refused as not finite
+        array = np.asarray(array, "float32")
+    if not np.isfinite(array).all():
+        rows = np.flatnonzero(~np.isfinite(array.reshape(len(array), -1)).all(axis=1)).tolist()
+        raise ValueError(
+            f"The environment gave a non-finite {what} at step {step} in environments {rows}; "
+            f"finite numbers (after the cast to float32) are needed. Received: {array[rows[0]]}"
+        )
+    return array

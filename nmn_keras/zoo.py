@@ -21,7 +21,7 @@ ENVIRONMENT_VARIABLE = "NMN_ZOO"
 PACKAGED = Path(__file__).parent / "_zoo"
 CHECKOUT = Path(__file__).parent.parent / "zoo"
 Location = str | os.PathLike[str] | None
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def directory(zoo: Location = None) -> Path:
@@ -154,7 +154,7 @@ def _read_agents(zoo: Path) -> dict[str, dict[str, Any]]:
         raise ValueError(
             f"The zoo's index has another version. Accepted is {INDEX_VERSION}. Received: {version!r} in {source}"
         )
-    strange = [name for name in names if not _PLAIN_NAME.fullmatch(name)]
+    strange = [name for name in names if not PLAIN_NAME.fullmatch(name)]
     if strange:
         raise ValueError(
             "The zoo's index names agents or files that could lie outside of the zoo. Accepted "

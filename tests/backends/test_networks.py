@@ -1,0 +1,321 @@
+import dataclasses
+import functools
+import json
+
+import keras
+import numpy as np
+import pytest
+import references
+from keras.ops import convert_to_numpy, convert_to_tensor
+from numpy.testing import assert_allclose, assert_array_equal
+from on_backend import as_numpy, compiled, on_tensors, value_and_gradients
+
+from nmn_keras.actor_critic import ActorCritic
+from nmn_keras.networks import (
+    ARCHITECTURES,
+    Architecture,
+    build_network,
+    count_parameters,
+    split_policy,
+)
+
+CLOSE = {"rtol": 1e-4, "atol": 1e-5}  # float32 against float64 over a dozen recurrent steps
+STEPS, ROWS = 7, 3
+
+CASES = {
+    "nmn": Architecture("nmn", 2, 1, (4,), 3, "relu", (5,)),
+    "nmn of two GRUs and four layers": Architecture(
+        "nmn",
+        3,
+        2,
+        (4, 3),
+        2,
+        "sigmoid",
+        (3, 2, 3, 2),
+        "tanh",
+        action_period=2.0,
+        feedback_scale=np.pi,
+        reward_scale=0.1,
+    ),
+    "nmn of three GRUs without hidden layers": Architecture("nmn", 1, 3, (2, 4, 3), 2, "tanh", ()),
+    "rnn": Architecture("rnn", 2, 1, (4,), 0, hidden_units=(5, 3), activation="relu"),
+    "rnn of two GRUs without hidden layers": Architecture(
+        "rnn", 3, 2, (3, 4), 0, hidden_units=(), feedback_scale=0.2, reward_scale=0.1
+    ),
+    "rnn of three GRUs and four layers": Architecture(
+        "rnn", 1, 1, (3, 2, 4), 0, hidden_units=(3, 4, 2, 3), activation="srelu"
+    ),
+}
+EVERY_FIELD = Architecture(
+    "nmn", 3, 2, (4, 3), 2, "sigmoid", (3, 2), "tanh", (-1.0, None), (None, 2.0), (0.5, 2.0),
+    (0.0, -1.0), 2.0, 0.3, 0.1, -2.0, -5.0, 1.5,
+)  # fmt: skip
+
+
+@functools.cache
+def drawn_network(case):
+    """A network of a case with drawn weights, biases included, and its weights."""
+    architecture = CASES[case]
+    network = build_network(architecture, 2 * architecture.action_size)
+    weights = references.random_weights(network, seed=4)
+    network.set_weights(weights)
+    return network, weights
+
+
+def draw_inputs(architecture, seed=5):
+    """Observations, actions and rewards `(T, N, ...)`, a packed state `(N, S)`, `keep` with two new episodes."""
+    a, rng = architecture, np.random.default_rng(seed)
+    sizes = (a.observation_size, a.action_size, 1)
+    keep = np.ones((STEPS, ROWS, 1))
+    keep[0, 1] = keep[4, 2] = 0.0
+    sequences = [rng.normal(size=(STEPS, ROWS, size)) for size in sizes]
+    sequences[1:] = [x * keep for x in sequences[1:]]
+    arrays = (*sequences, rng.normal(size=(ROWS, a.state_size)), keep)
+    return [x.astype("float32") for x in arrays]
+
+
+# Step and sequence
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_chained_steps_are_the_reference(case):
+    network, weights = drawn_network(case)
+    observation, action, reward, state, keep = draw_inputs(CASES[case])
+    expected_state, step = state, compiled(network, network.step)
+    for t in range(STEPS):
+        now = observation[t], action[t], reward[t]
+        output, signal, state = (None if x is None else convert_to_numpy(x) for x in step(*now, state * keep[t]))
+        expected = references.network_step(CASES[case], weights, *now, expected_state * keep[t])
+        expected_output, expected_signal, expected_state = expected
+        assert_allclose(output, expected_output, **CLOSE)
+        assert_allclose(state, expected_state, **CLOSE)
+        assert (signal is None) == (expected_signal is None) == (CASES[case].kind == "rnn")
+        if signal is not None:
+            assert_allclose(signal, expected_signal, **CLOSE)
+    assert np.abs(output).max() > 0.1
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_sequence_is_the_iterated_reference(case):
+    network, weights = drawn_network(case)
+    arrays = draw_inputs(CASES[case])
+    output, states = on_tensors(compiled(network, network.sequence), *arrays)
+    expected, expected_states = references.network_sequence(CASES[case], weights, *arrays)
+    assert_allclose(output, expected, **CLOSE)
+    assert_allclose(states, expected_states, **CLOSE)
+    assert expected.std() > 0.1
+
+
+@pytest.mark.parametrize("case", ["nmn of three GRUs without hidden layers", "rnn of two GRUs without hidden layers"])
+def test_sequence_gradient_is_the_slope_of_the_reference(case):
+    network, weights = drawn_network(case)
+    arrays = draw_inputs(CASES[case])
+    outputs = 2 * CASES[case].action_size
+    weigh = np.random.default_rng(6).normal(size=(STEPS, ROWS, outputs)).astype("float32")
+
+    def loss():
+        output, _ = network.sequence(*(convert_to_tensor(x) for x in arrays))
+        return keras.ops.sum(output * convert_to_tensor(weigh))
+
+    def reference(values):
+        return (references.network_sequence(CASES[case], values, *arrays)[0] * weigh).sum()
+
+    slopes = references.finite_differences(reference, weights)
+    value, found = value_and_gradients(loss, network.trainable_variables)
+    assert_allclose(value, reference(weights), **CLOSE)
+    for gradient, slope, variable in zip(found, slopes, network.trainable_variables, strict=True):
+        assert np.abs(slope).max() > 0.05, variable.path
+        assert_allclose(gradient, slope, rtol=1e-3, atol=1e-4, err_msg=variable.path)
+
+
+def test_call_is_the_step_without_the_signal():
+    network, _ = drawn_network("nmn")
+    observation, action, reward, state, _ = draw_inputs(CASES["nmn"])
+    now = observation[0], action[0], reward[0], state
+    output, after = network(*now)
+    expected, _, expected_after = network.step(*now)
+    assert_array_equal(convert_to_numpy(output), convert_to_numpy(expected))
+    assert_array_equal(convert_to_numpy(after), convert_to_numpy(expected_after))
+
+
+def test_signal_does_not_see_the_present_observation():
+    network, _ = drawn_network("nmn")
+    step = compiled(network, network.step)
+    observation, action, reward, state, _ = draw_inputs(CASES["nmn"])
+    observation, action, reward = observation[0], action[0], reward[0]
+    output, signal, after = (convert_to_numpy(x) for x in step(observation, action, reward, state))
+    other, locked, moved = (convert_to_numpy(x) for x in step(observation + 1.0, action, reward, state))
+    assert_array_equal(locked, signal)
+    assert_array_equal(moved[:, 2:], after[:, 2:])
+    assert np.abs(other - output).max() > 0.01
+    assert_array_equal(after[:, :2], observation)
+    later = convert_to_numpy(step(observation, action, reward, moved)[1])
+    same = convert_to_numpy(step(observation, action, reward, after)[1])
+    assert np.abs(later - same).max() > 0.01
+
+
+# Weights
+
+
+@pytest.mark.parametrize("kind", ["nmn", "rnn"])
+def test_initial_weights_are_truncated_normal_and_follow_from_the_seed(kind):
+    first, same, other = (build_network(ARCHITECTURES[f"b1-{kind}"], 2, seed) for seed in (3, 3, 4))
+    kernels = []
+    for a, b, c in zip(first.weights, same.weights, other.weights, strict=True):
+        value, twin, different = (convert_to_numpy(w) for w in (a, b, c))
+        assert_array_equal(value, twin)
+        if a.name == "bias":
+            assert_array_equal(value, np.zeros_like(value))
+        else:
+            assert (value != different).all()
+            kernels.append(value.ravel())
+    assert all(kernel.size == 1 or kernel.std() > 0.04 for kernel in kernels)
+    drawn = np.concatenate(kernels)
+    assert 0.199 < np.abs(drawn).max() <= 0.2
+    deviation = 0.1 * np.sqrt(1.0 - 4.0 * np.exp(-2.0) / np.sqrt(2.0 * np.pi) / 0.9544997)
+    assert_allclose(drawn.std(), deviation, rtol=0.02)
+    assert abs(drawn.mean()) < 3.0 * deviation / np.sqrt(drawn.size)
+    assert len(np.unique(drawn)) > 0.99 * drawn.size
+
+
+def test_actor_and_critic_share_nothing():
+    one, same, other = (ActorCritic(CASES["rnn"], seed=seed) for seed in (3, 3, 4))
+    for role in ("actor", "critic"):
+        weights = [getattr(agent, role).get_weights() for agent in (one, same, other)]
+        for a, b, c in zip(*weights, strict=True):
+            assert_array_equal(a, b)
+            assert a.ndim == 1 or (a != c).all()
+    for a, b in zip(one.actor.get_weights(), one.critic.get_weights(), strict=True):
+        assert a.ndim == 1 or a.shape != b.shape or (a != b).all()
+    assert not {id(w) for w in one.actor.weights} & {id(w) for w in one.critic.weights}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_parameters_are_counted_by_hand(case):
+    network, _ = drawn_network(case)
+    outputs = 2 * CASES[case].action_size
+    assert network.count_params() == references.parameter_count(CASES[case], outputs)
+
+
+def test_presets_have_the_paper_s_sizes():
+    counts = {name: count_parameters(ARCHITECTURES[name]) for name in ("b1-nmn", "b1-rnn")}
+    assert counts == {
+        "b1-nmn": {"actor": 9642, "critic": 9591},
+        "b1-rnn": {"actor": 9352, "critic": 9341},
+    }
+    table = {
+        name: (a.observation_size, a.gru_units, a.signal_units, a.hidden_units, a.activation)
+        for name, a in ARCHITECTURES.items()
+    }
+    assert table == {
+        "b1-nmn": (1, (50,), 20, (10,), "srelu"),
+        "b1-rnn": (1, (50,), 0, (20, 10), "relu"),
+        "b2-nmn": (2, (100, 75), 45, (30, 10), "srelu"),
+        "b2-rnn": (2, (100, 75), 0, (45, 30, 10), "srelu"),
+        "b3-nmn": (4, (100, 75), 45, (30, 10), "srelu"),
+        "b3-rnn": (4, (100, 75), 0, (45, 30, 10), "srelu"),
+    }
+
+
+# Actions
+
+
+def test_actions_in_environment_units_stay_inside_the_space():
+    a = dataclasses.replace(CASES["nmn"], action_size=3)
+    a = dataclasses.replace(
+        a,
+        action_low=(-20.0, None, -1.0),
+        action_high=(20.0, 2.0, None),
+        action_scale=(5.0, 1.0, 2.0),
+        action_offset=(0.0, -1.0, 0.5),
+    )
+    action = np.array([[[1.0, 1.0, 1.0], [9.0, 9.0, 9.0]], [[-9.0, -9.0, -9.0], [3.0, 3.0, -0.75]]])
+    expected = [[[5.0, 0.0, 2.5], [20.0, 2.0, 18.5]], [[-20.0, -10.0, -1.0], [15.0, 2.0, -1.0]]]
+    assert_array_equal(a.to_environment(action), expected)
+    inside = a.to_environment(convert_to_tensor(action, "float32"), keras.ops)
+    assert_array_equal(convert_to_numpy(inside), expected)
+    assert_array_equal(a.bounds(), [[-20.0, -np.inf, -1.0], [20.0, 2.0, np.inf]])
+
+
+def test_actions_without_bounds_and_scale_are_the_network_s():
+    action = np.random.default_rng(0).normal(0.0, 1e6, (4, 5, 1)).astype("float32")
+    assert_array_equal(CASES["nmn"].to_environment(action), action)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (None, None, [-3.0, 0.5, 5.0]),
+        (-2.0, None, [-2.0, 0.5, 5.0]),
+        (None, 1.5, [-3.0, 0.5, 1.5]),
+        (-2.0, 1.5, [-2.0, 0.5, 1.5]),
+    ],
+)
+def test_log_variance_is_offset_then_bounded(low, high, expected):
+    a = dataclasses.replace(CASES["nmn"], log_var_offset=-1.0, log_var_min=low, log_var_max=high)
+    output = np.array([[7.0, -2.0], [8.0, 1.5], [9.0, 6.0]], "float32")
+    mean, log_var = (convert_to_numpy(x) for x in split_policy(a, output))
+    assert_array_equal(mean[:, 0], [7.0, 8.0, 9.0])
+    assert_array_equal(log_var[:, 0], expected)
+
+
+def test_output_is_split_in_means_then_log_variances():
+    output = np.arange(24, dtype="float32").reshape(2, 2, 6)
+    a = dataclasses.replace(CASES["nmn"], action_size=3, log_var_offset=-2.0)
+    mean, log_var = (convert_to_numpy(x) for x in split_policy(a, output))
+    assert_array_equal(mean, output[..., :3])
+    assert_array_equal(log_var, output[..., 3:] - 2.0)
+
+
+# Architecture
+
+
+@pytest.mark.parametrize("architecture", [*ARCHITECTURES.values(), EVERY_FIELD], ids=[*ARCHITECTURES, "every field"])
+def test_architecture_survives_json(architecture):
+    text = json.dumps(architecture.get_config(), allow_nan=False)
+    assert Architecture.from_config(json.loads(text)) == architecture
+
+
+def test_every_field_differs_from_its_default():
+    for field in dataclasses.fields(Architecture):
+        assert getattr(EVERY_FIELD, field.name) != field.default, field.name
+
+
+def test_packed_state_is_laid_out_in_order():
+    layout = {"nmn": (("prev_observation", 3), ("gru_0", 4), ("gru_1", 3)), "rnn": (("gru_0", 4),)}
+    assert EVERY_FIELD.state_layout == layout["nmn"]
+    assert EVERY_FIELD.state_size == 10
+    assert CASES["rnn"].state_layout == layout["rnn"]
+    assert CASES["rnn"].state_size == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kind": "lstm"}, "`kind` must be one of ('nmn', 'rnn'). Received: kind='lstm'"),
+        ({"gru_units": ()}, "`gru_units` needs at least one GRU. Received: gru_units=()"),
+        ({"gru_units": (4, 0)}, "must be positive integers. Received: (2, 1, 4, 0, 5)"),
+        ({"hidden_units": (2.5,)}, "must be positive integers. Received: (2, 1, 4, 2.5)"),
+        ({"observation_size": 0}, "must be positive integers. Received: (0, 1, 4, 5)"),
+        ({"action_size": True}, "must be positive integers. Received: (2, True, 4, 5)"),
+        ({"signal_units": 0}, "positive for an NMN and 0 for an RNN. Received: kind='nmn', sig"),
+        ({"kind": "rnn"}, "positive for an NMN and 0 for an RNN. Received: kind='rnn', signal_u"),
+        ({"action_low": (1.0, 2.0)}, "(1). Received: action_low=(1.0, 2.0)"),
+        ({"action_high": ()}, "`action_high` needs one number per action dimension (1). Received"),
+        ({"action_scale": (1.0, 2.0)}, "(1). Received: action_scale=(1.0, 2.0)"),
+        ({"action_offset": (1.0, 2.0)}, "(1). Received: action_offset=(1.0, 2.0)"),
+        ({"activation": "sreluu"}, "sreluu"),
+        ({"signal_activation": "reluu"}, "reluu"),
+    ],
+)
+def test_bad_architectures_are_refused(change, message):
+    with pytest.raises(ValueError) as caught:
+        dataclasses.replace(CASES["nmn"], **change)
+    assert message in str(caught.value)
+
+
+def test_unknown_fields_are_refused():
+    with pytest.raises(ValueError) as caught:
+        Architecture.from_config({**CASES["nmn"].get_config(), "depth": 3, "width": 2})
+    assert str(caught.value).startswith("Unknown fields of an Architecture: ['depth', 'width']. Kno")
+    assert "Received: {'kind': 'nmn'" in str(caught.value)

@@ -1,0 +1,48 @@
+"""Agents that tests share, compiled once. Keras is loaded by the tests that ask for one."""
+
+import pytest
+
+
+def pytest_configure(config):
+    # Keras 3.15 turns variables into arrays by an `__array__` that numpy 2 calls outdated.
+    config.addinivalue_line(
+        "filterwarnings", "ignore:__array__ implementation doesn't accept a copy:DeprecationWarning"
+    )
+
+
+@pytest.fixture(scope="session")
+def resettable_fast():
+    from tiny_agents import Resettable
+
+    return Resettable("fast")
+
+
+@pytest.fixture(scope="session")
+def resettable_paper():
+    from tiny_agents import Resettable
+
+    return Resettable("paper")
+
+
+@pytest.fixture
+def fast_agent(resettable_fast):
+    """A tiny agent with the fast recipe, as constructed."""
+    return resettable_fast.reset()
+
+
+@pytest.fixture
+def paper_agent(resettable_paper):
+    """A tiny agent with the paper recipe, as constructed."""
+    return resettable_paper.reset()
+
+
+@pytest.fixture(scope="session")
+def exported(tmp_path_factory):
+    """A tiny trained-looking agent and the directory of its export."""
+    from tiny_agents import perturb, tiny_agent
+
+    from nmn_keras.export import export_agent
+
+    agent, directory = perturb(tiny_agent()), tmp_path_factory.mktemp("exported")
+    export_agent(agent, directory, "tiny")
+    return agent, directory

@@ -1,0 +1,167 @@
+import dataclasses
+
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from tiny_envs import Faulty, Patchwork
+
+from nmn_keras import envs, rollout
+from nmn_keras.networks import Architecture
+from nmn_keras.recipes import FastRecipe
+
+STEPS, N = 33, 4
+RECIPE = FastRecipe(segment_steps=5, deterministic_share=0.4)
+PATCHWORK = Architecture.for_env(Patchwork, hidden_units=(), gru_units=(2,), signal_units=1)
+
+
+def scripted(observation, prev_action, prev_reward, state):
+    """A policy whose memory counts its steps and whose mean mixes all inputs."""
+    weights = np.float32([0.3, -0.2, 0.1])
+    mean = observation[:, :1] * weights + np.float32(0.1) * prev_action + np.float32(0.01) * prev_reward
+    return mean, np.float32([[-1.0, 0.0, 1.0]]) + 0 * mean, state + 1
+
+
+def play(seed, recipe=RECIPE, policy=scripted):
+    env = envs.make_vec(Patchwork, N)
+    return rollout.play(env, policy, PATCHWORK, STEPS, recipe, np.random.default_rng(seed)), env
+
+
+@pytest.fixture(scope="module")
+def played():
+    return play(7)[0]
+
+
+def test_shapes_and_types(played):
+    segments = -(-STEPS // RECIPE.segment_steps)
+    shapes = {name: array.shape for name, array in played.arrays().items()}
+    assert shapes.pop("actor_state") == (segments, N, PATCHWORK.state_size)
+    sizes = {"observation": 2, "successor": 2, "prev_reward": 1, "keep": 1, "prev_action": 3, "played": 3}
+    sizes |= {"action": 3, "mean": 3, "log_var": 3}
+    for name, shape in shapes.items():
+        assert shape == ((STEPS, N, sizes[name]) if name in sizes else (STEPS, N)), name
+    assert {array.dtype.name for array in played.arrays().values()} == {"float32"}
+
+
+def test_every_column_is_what_one_environment_would_have_given(played):
+    seed = int(np.random.default_rng(7).integers(2**31))
+    for n in range(N):
+        env = Patchwork()
+        observation, _ = env.reset(seed=seed + n)
+        action, reward, begins = np.zeros(3), 0.0, True
+        for t in range(STEPS):
+            np.testing.assert_array_equal(played.observation[t, n], observation)
+            np.testing.assert_array_equal(played.prev_action[t, n], action)
+            assert played.prev_reward[t, n, 0] == np.float32(reward)
+            assert played.keep[t, n, 0] == (not begins)
+            if t % RECIPE.segment_steps == 0:
+                np.testing.assert_array_equal(played.actor_state[t // RECIPE.segment_steps, n], observation[1])
+            observation, reward, terminated, truncated, _ = env.step(played.played[t, n])
+            np.testing.assert_array_equal(played.successor[t, n], observation)
+            assert played.reward[t, n] == np.float32(reward)
+            assert (played.terminated[t, n], played.ended[t, n]) == (terminated, terminated or truncated)
+            action, begins = played.played[t, n], terminated or truncated
+            if begins:
+                observation, _ = env.reset()
+                action, reward = np.zeros(3), 0.0
+    assert 0 < played.terminated.sum() < played.ended.sum()  # both ways to end occurred
+
+
+def test_actions_follow_the_policy_and_respect_every_dimension(played):
+    inputs = (played.observation, played.prev_action, played.prev_reward)
+    steps = [scripted(*step, np.zeros((N, 4))) for step in zip(*inputs, strict=True)]
+    means, log_vars, _ = zip(*steps, strict=True)
+    np.testing.assert_array_equal(played.mean, np.stack(means))
+    np.testing.assert_array_equal(played.log_var, np.stack(log_vars))
+    scale, offset = np.float32([2.0, 0.125, 1.0]), np.float32([1.0, 0.625, 0.0])  # half ranges and middles
+    low, high = Patchwork.action_space.low, Patchwork.action_space.high
+    np.testing.assert_allclose(played.played, np.clip(played.action * scale + offset, low, high), rtol=1e-6)
+    bounded = played.played[..., :2]
+    assert (bounded == low[:2]).any() and (bounded == high[:2]).any()
+    assert np.abs(played.action).max() > 1.5  # what the losses see is not clipped
+
+
+def test_noise_is_standard_where_the_segment_explores_and_absent_elsewhere():
+    many = [play(seed)[0] for seed in range(30)]
+    explored = np.stack([r.explored for r in many])
+    noise = np.stack([(r.action - r.mean) / np.exp(0.5 * r.log_var) for r in many])
+    assert not noise[explored == 0].any()
+    sampled = noise[explored == 1]
+    error = 1 / np.sqrt(sampled.size)
+    assert abs(sampled.mean()) < 4 * error and abs(sampled.var() - 1) < 6 * error
+    assert abs(explored.mean() - 0.6) < 4 * np.sqrt(0.24 / (30 * 7 * N))
+    starts = np.arange(0, STEPS, RECIPE.segment_steps)
+    np.testing.assert_array_equal(explored, np.repeat(explored[:, starts], 5, axis=1)[:, :STEPS])
+    always = dataclasses.replace(RECIPE, deterministic_share=0.0)
+    assert play(0, always)[0].explored.all()
+
+
+def test_the_generator_alone_decides(played):
+    again, other = play(7)[0], play(8)[0]
+    for name, array in played.arrays().items():
+        np.testing.assert_array_equal(array, getattr(again, name), err_msg=name)
+    assert (played.observation != other.observation).any()
+    assert (played.action - played.mean != other.action - other.mean).any()
+
+
+def test_benchmark_rollouts_link_up_across_their_ends():
+    env = envs.make_vec("b1", N, max_episode_steps=7)
+    architecture = Architecture.for_env("b1")
+
+    def policy(observation, prev_action, prev_reward, state):
+        return 0.2 * observation, 0 * observation, state
+
+    played = rollout.play(env, policy, architecture, 21, RECIPE, np.random.default_rng(0))
+    ends = np.zeros((21, N))
+    ends[6::7] = 1
+    np.testing.assert_array_equal(played.ended, ends)
+    assert not played.terminated.any()
+    within = ends[:-1] == 0
+    np.testing.assert_array_equal(played.successor[:-1][within], played.observation[1:][within])
+    assert (played.successor[:-1][~within] != played.observation[1:][~within]).all()
+    np.testing.assert_array_equal(played.prev_reward[1:, :, 0], played.reward[:-1] * within)
+    np.testing.assert_array_equal(played.prev_action[1:, :, 0], played.played[:-1, :, 0] * within)
+
+
+def test_summary_against_a_loop(played):
+    benchmark = envs.BENCHMARKS["b1"]
+    logs = rollout.summary(played, benchmark)
+    returns, discounted = np.zeros(N), np.zeros(N)
+    for t in range(STEPS):
+        returns += played.reward[t]
+        discounted += 0.998**t * played.reward[t]
+    assert logs["return"] == pytest.approx(returns.mean(), rel=1e-5)
+    assert logs["reward"] == pytest.approx(returns.mean() / STEPS, rel=1e-5)
+    assert logs["discounted_return"] == pytest.approx(discounted.mean(), rel=1e-5)
+    assert logs["share"] == pytest.approx(discounted.mean() / benchmark.optimal_return(STEPS, 0.998), rel=1e-5)
+    assert logs["deviation"] == pytest.approx(np.exp([-0.5, 0.0, 0.5]).mean(), rel=1e-5)
+    assert "share" not in rollout.summary(played)
+
+
+@pytest.mark.parametrize(
+    ("what", "bad", "message"),
+    [
+        ("start", np.nan, r"non-finite observation at step 0 in environments \[1\]"),
+        ("reward", np.nan, r"non-finite reward at step 2 in environments \[1\].*Received: nan"),
+        ("reward", 1e39, r"non-finite reward at step 2 in environments \[1\].*Received: inf"),
+        ("observation", -np.inf, r"non-finite final observation at step 4 in environments \[1\]"),
+    ],
+)
+def test_bad_numbers_are_refused_with_step_and_environment(what, bad, message):
+    makers = [Faulty, lambda: Faulty(what, bad), Faulty]
+    env = SyncVectorEnv(makers, autoreset_mode=AutoresetMode.SAME_STEP)
+    architecture = Architecture.for_env(Faulty)
+
+    def policy(observation, prev_action, prev_reward, state):
+        return 0 * observation, 0 * observation, state
+
+    with pytest.raises(ValueError, match=message):
+        rollout.play(env, policy, architecture, 6, RECIPE, np.random.default_rng(0))
+
+
+def test_a_policy_that_overflows_is_not_blamed_on_the_environment():
+    def policy(*inputs):
+        mean, log_var, state = scripted(*inputs)
+        return mean, log_var + np.float32(200.0), state
+
+    with pytest.raises(FloatingPointError, match="non-finite action at step 0"):
+        play(0, policy=policy)

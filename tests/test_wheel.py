@@ -1,0 +1,71 @@
+"""An installed wheel, not only the checkout, holds the zoo: built, installed beside nothing of ours, and used."""
+
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from nmn_keras import zoo
+
+ROOT = Path(__file__).parent.parent
+
+USE = """
+import sys
+import nmn_keras
+from nmn_keras import zoo
+assert "site-packages" in nmn_keras.__file__, nmn_keras.__file__
+assert "site-packages" in str(zoo.directory()), zoo.directory()
+agent = zoo.load("b1-nmn", runtime="onnx")
+state = agent.initial_state(1)
+action, state = agent.act([[1.0]], [[0.0]], [[0.0]], state)
+assert abs(float(action[0, 0])) > 0.1 and state.any()
+loaded = {"keras", "tensorflow", "jax"} & set(sys.modules)
+assert not loaded, loaded
+print(*zoo.list_agents())
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    target = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", target, ROOT]
+    subprocess.run(command, check=True)
+    (found,) = target.glob("nmn_keras-*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def python(wheel, tmp_path_factory):
+    """A clean environment with the wheel and the server's list of requirements: no Keras, no TensorFlow."""
+    directory = tmp_path_factory.mktemp("clean")
+    venv.create(directory, with_pip=True)
+    python = directory / "bin" / "python"
+    pip = [python, "-m", "pip", "install", "--quiet"]
+    subprocess.run([*pip, "--requirement", ROOT / "serve" / "requirements.txt"], check=True)
+    subprocess.run([*pip, "--no-deps", wheel], check=True)
+    return python
+
+
+def test_the_wheel_holds_every_published_file(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    published = {f"nmn_keras/_zoo/{name}/{file}" for name in zoo.list_agents() for file in zoo.card(name)["files"]}
+    assert published and published | {"nmn_keras/_zoo/index.json"} <= names
+    assert {"nmn_keras/runtime.py", "serve/__main__.py", "serve/requirements.txt"} <= names
+    assert not any(name.startswith(("tests/", "zoo/", "runs/")) for name in names)
+
+
+def test_an_installed_wheel_loads_and_steps_an_agent_without_keras(python, tmp_path):
+    done = subprocess.run([python, "-W", "error", "-c", USE], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == zoo.list_agents()
+
+
+def test_an_installed_wheel_serves_without_keras(python, tmp_path):
+    installed = subprocess.run([python, "-m", "pip", "list"], capture_output=True, text=True, check=True).stdout
+    assert "keras " not in installed.replace("nmn_keras", "") and "tensorflow" not in installed
+    done = subprocess.run([python, "-m", "serve", "--help"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "--agents" in done.stdout
