@@ -36,7 +36,8 @@ the state. `golden.npz` holds {golden} steps of inputs and outputs to test anoth
 {episodes} full test episodes (seed {test_seed}), empty memory at the start of each; discount {discount}; 95 % intervals
 over episodes.
 The weights are the best-validated over seeds and updates, on other episodes. {references}
-The action served is the deterministic one.
+The action served is the deterministic one. The last column is the sampled policy while it learns, as the paper plots
+it; the fast recipe does not play whole episodes.
 
 {table}
 
@@ -51,6 +52,7 @@ _COLUMNS = (
     "sampled, discounted",
     "deterministic, undiscounted",
     "sampled, undiscounted",
+    "last 1,000 training episodes, discounted",
 )
 _HEADER = f"| {' | '.join(_COLUMNS)} |\n|{'---|' * len(_COLUMNS)}"
 _KINDS = {"nmn": "neuromodulated", "rnn": "recurrent (baseline)"}
@@ -104,4 +106,6 @@ def _row(run, published):
         for mode in ("deterministic", "sampled"):
             low, high = run[mode][f"{measure}_interval"]
             cells.append(f"{run[mode][measure]:.1f} [{low:.1f}, {high:.1f}]")
+    training = run["training_discounted_return"]
+    cells.append("–" if training is None else f"{training:.1f}")
     return f"| {' | '.join(cells)} |"

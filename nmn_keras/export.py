@@ -174,6 +174,7 @@ def canonicalise(model: onnx.ModelProto, metadata: dict[str, str]) -> onnx.Model
             value.type.tensor_type.shape.dim[0].dim_param = "batch"
         del values[:]
         values.extend(ordered)
+    _drop_unused_opsets(model)
     del graph.value_info[:]
     del model.metadata_props[:]
     graph.name, graph.doc_string = metadata["agent"], ""
@@ -182,6 +183,14 @@ def canonicalise(model: onnx.ModelProto, metadata: dict[str, str]) -> onnx.Model
         model.metadata_props.add(key=key, value=metadata[key])
     onnx.checker.check_model(model, full_check=True)
     return model
+
+
+def _drop_unused_opsets(model):
+    """The converter names more operator sets than it uses, and a small runtime may know only the default one."""
+    used = {node.domain for node in model.graph.node}
+    opsets = [opset for opset in model.opset_import if opset.domain in used]
+    del model.opset_import[:]
+    model.opset_import.extend(opsets)
 
 
 def _order(graph, outputs):

@@ -286,8 +286,13 @@ class RecurrentNetwork(keras.Model):
         if a.action_period is not None:
             prev_action = ops.mod(prev_action, a.action_period)
         seen = observation if previous is None else previous
-        scaled = [prev_action * a.feedback_scale, prev_reward * a.reward_scale]
+        scaled = [_scale(prev_action, a.feedback_scale), _scale(prev_reward, a.reward_scale)]
         return ops.concatenate([seen, *scaled], axis=-1)
+
+
+def _scale(x, factor):
+    """`x * factor`, without a node in the exported graph where there is nothing to do."""
+    return x if factor == 1.0 else x * factor
 
 
 class NMN(RecurrentNetwork):

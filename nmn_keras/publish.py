@@ -127,6 +127,7 @@ def _scores(name, runs, best, episodes):
                 "episodes_trained": run["agent"].run.updates * run["agent"].recipe.episodes_per_update,
                 "best_update": run["update"],
                 "validation_discounted_return": run["validation"],
+                "training_discounted_return": _while_training(run),
                 "command": run["command"],
                 "commit": run["commit"],
                 **run["scores"],
@@ -134,6 +135,18 @@ def _scores(name, runs, best, episodes):
             for run in runs
         ],
     }
+
+
+def _while_training(run, episodes=1000):
+    """Mean discounted return of the last episodes of training, sampled actions, which is what the paper plots.
+
+    None where an update does not play whole episodes.
+    """
+    recipe = run["agent"].recipe
+    if recipe.rollout_steps is not None:
+        return None
+    rows = run["curve"][-max(1, episodes // recipe.episodes_per_update) :]
+    return sum(float(row["discounted_return"]) for row in rows) / len(rows)
 
 
 def _references(name, best):

@@ -46,3 +46,12 @@ def exported(tmp_path_factory):
     agent, directory = perturb(tiny_agent()), tmp_path_factory.mktemp("exported")
     export_agent(agent, directory, "tiny")
     return agent, directory
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory):
+    """Run directories of `nmn train`: "fast" with seed 0, "paper" with seed 1."""
+    import tiny_runs
+
+    directory = tmp_path_factory.mktemp("runs")
+    return {kind: tiny_runs.train(kind, directory) for kind in tiny_runs.OPTIONS}

@@ -46,7 +46,7 @@ def snapshot(agent):
     run = agent.run
     return {
         **{variable.path: array(variable) for variable in agent.variables},
-        **{f"{i} {v.path}": array(v) for i, optimizer in enumerate(agent.optimizers) for v in optimizer.variables},
+        **{f"optimizer {i} {j}": array(v) for i, o in enumerate(agent.optimizers) for j, v in enumerate(o.variables)},
         **{f"coefficient {name}": array(value) for name, value in run.coefficients.items()},
         **{f"buffer {i} {name}": array(x) for i, batch in enumerate(run.buffer) for name, x in batch.items()},
         "updates": array([run.update, run.updates]),

@@ -13,12 +13,24 @@ def as_numpy(tensors):
 
 
 def on_tensors(function, *arrays):
-    """A function of float32 tensors, called with and giving numpy arrays: `tensor * array` is an error on torch."""
+    """A function of float32 tensors, called with and giving numpy arrays.
+
+    Tensors, because `tensor * array` is an error on torch; compiled on JAX, where calling it eagerly would compile
+    every operation by itself. It is compiled anew in each call, with the present weights for constants.
+    """
+    if keras.backend.backend() == "jax":
+        function = _jitted(function)
     return as_numpy(function(*(ops.convert_to_tensor(np.asarray(x, "float32")) for x in arrays)))
 
 
+def _jitted(function):
+    import jax
+
+    return jax.jit(lambda *tensors: function(*tensors))
+
+
 def compiled(network, method):
-    """A network's method, compiled where stepping through it eagerly would compile every operation by itself."""
+    """A network's method to be called often, and with other weights: compiled once on JAX, eager elsewhere."""
     return backend_module().compile_method(network, method) if keras.backend.backend() == "jax" else method
 
 

@@ -92,7 +92,7 @@ def prepare(kind, recipe, rollout):
     def run(*arrays):
         return batch.prepare(critic, recipe, dict(zip(names, arrays, strict=True)))
 
-    return on_tensors(compiled(critic, run), *rollout.values())
+    return on_tensors(run, *rollout.values())
 
 
 @functools.cache
@@ -162,9 +162,8 @@ def test_running_the_segments_is_running_the_whole(kind):
     names = ("observation", "prev_action", "prev_reward")
     found = {}
     for role, data in (("actor", actor_batch), ("critic", critic_batch)):
-        run = compiled(network(kind, role), network(kind, role).sequence)
         arrays = (*(data[name] for name in names), data[f"{role}_state"], data["keep"])
-        found[role], _ = on_tensors(run, *arrays)
+        found[role], _ = on_tensors(network(kind, role).sequence, *arrays)
     mean, log_var = references.policy(ARCHITECTURES[kind], found["actor"])
     assert_allclose(mean, actor_batch["mean"], **CLOSE)
     assert_allclose(log_var, actor_batch["log_var"], **CLOSE)

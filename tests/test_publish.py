@@ -1,0 +1,218 @@
+import csv
+import hashlib
+import json
+
+import h5py
+import numpy as np
+import pytest
+import yaml
+from tiny_runs import UPDATES, copy, tree
+
+from nmn_keras import ActorCritic, cli, zoo
+from nmn_keras.actor_critic import Run
+from nmn_keras.evaluation import TEST_SEED, VALIDATION_SEED, evaluate
+from nmn_keras.publish import publish
+
+EPISODES = 3
+FILES = {"README.md", "agent.weights.h5", "config.json", "curves.csv", "golden.npz", "policy.onnx", "scores.json"}
+
+
+def empty_zoo(directory):
+    directory.mkdir()
+    (directory / "index.json").write_text('{"version": 1, "agents": {}}\n')
+    return directory
+
+
+@pytest.fixture(scope="module")
+def published(runs, tmp_path_factory):
+    """A zoo in which one run was published first, and then both."""
+    directory = empty_zoo(tmp_path_factory.mktemp("publish") / "zoo")
+    first = publish("b1-nmn", [runs["paper"]], directory, EPISODES)
+    assert [run["seed"] for run in first["seeds"]] == [1]
+    command = ["publish", "b1-nmn", *map(str, runs.values()), "--zoo", str(directory), "--episodes", str(EPISODES)]
+    assert cli.main(command) == 0
+    return directory
+
+
+@pytest.fixture(scope="module")
+def scores(published):
+    return json.loads((published / "b1-nmn" / "scores.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def best(runs):
+    """The run with the best validation."""
+
+    def validation(run):
+        return json.loads((run / "best.json").read_text())["val_discounted_return"]
+
+    return max(runs.values(), key=validation)
+
+
+def test_the_index_holds_every_file_with_its_hash(published):
+    assert {path.name for path in published.iterdir()} == {"index.json", "b1-nmn"}
+    index = json.loads((published / "index.json").read_text())
+    assert index["version"] == 1 and [*index["agents"]] == ["b1-nmn"]
+    entry = index["agents"]["b1-nmn"]
+    assert set(entry["files"]) == FILES == {path.name for path in (published / "b1-nmn").iterdir()}
+    for name, told in entry["files"].items():
+        content = (published / "b1-nmn" / name).read_bytes()
+        assert told == {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+    assert (entry["env_id"], entry["kind"], entry["served_action"]) == (
+        "nmn_keras/MovingTarget-v0",
+        "nmn",
+        "deterministic",
+    )
+
+
+def test_both_runtimes_load_the_best_validated_weights(published, best):
+    keras_agent = zoo.load("b1-nmn", zoo=published)
+    onnx_agent = zoo.load("b1-nmn", runtime="onnx", zoo=published)
+    expected = ActorCritic.load(best)
+    expected.load_weights(best / "best.weights.h5")
+    for ours, theirs in zip(keras_agent.get_weights(), expected.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    inputs = [np.float32([[2.0], [-3.0]]), np.float32([[1.0], [0.5]]), np.float32([[-1.0], [10.0]])]
+    action, state = expected.act(*inputs, expected.initial_state(2))
+    for agent in (keras_agent, onnx_agent):
+        found, state_out = agent.act(*inputs, agent.initial_state(2))
+        np.testing.assert_allclose(found, action, rtol=1e-5)
+        np.testing.assert_allclose(state_out, state, rtol=1e-4, atol=1e-6)
+    with h5py.File(published / "b1-nmn" / "agent.weights.h5") as file:
+        stored = []
+        file.visititems(lambda _, item: stored.append(item.size) if isinstance(item, h5py.Dataset) else None)
+    assert sum(stored) == keras_agent.count_params()  # weights and nothing else
+
+
+def test_scores_are_of_all_seeds_on_test_episodes(published, scores, runs, best):
+    assert TEST_SEED != VALIDATION_SEED
+    assert [(run["recipe"], run["seed"]) for run in scores["seeds"]] == [("fast", 0), ("paper", 1)]
+    for run, (kind, directory) in zip(scores["seeds"], runs.items(), strict=True):
+        origin = json.loads((directory / "origin.json").read_text())
+        assert (run["command"], run["commit"]) == (origin["command"], origin["commit"])
+        assert run["episodes_trained"] == 4 * UPDATES[kind]
+        assert run["best_update"] == json.loads((directory / "best.json").read_text())["update"]
+    agent = zoo.load("b1-nmn", zoo=published)
+    for mode in ("deterministic", "sampled"):
+        again = evaluate(agent, "b1", EPISODES, deterministic=mode == "deterministic", seed=TEST_SEED)
+        assert scores["published"][mode] == again
+        card = zoo.card("b1-nmn", published)["scores"][mode]
+        assert card["discounted_return"] == again["discounted_return"] and card["share"] == again["share"]
+    assert scores["published"]["recipe"] == best.name
+    assert scores["references"]["paper_discounted_return"] == 4534.0
+    assert scores["references"]["optimal_discounted_return"] == pytest.approx(4679.11, abs=0.01)
+
+
+def test_the_card_shows_every_seed(published, scores, best):
+    card = (published / "b1-nmn" / "README.md").read_text()
+    _, header, body = card.split("---\n", 2)
+    (model,) = yaml.safe_load(header)["model-index"]
+    metric = model["results"][0]["metrics"][0]["value"]
+    assert metric == pytest.approx(scores["published"]["deterministic"]["discounted_return"], abs=0.06)
+    rows = [line.strip("| ").split(" | ") for line in body.splitlines() if line.startswith("| ")]
+    assert len(rows) == 3 and {len(row) for row in rows} == {7}
+    for run, row in zip(scores["seeds"], rows[1:], strict=True):
+        chosen = run["recipe"] == best.name
+        assert row[0] == run["recipe"]
+        assert row[1] == (f"**{run['seed']}** (published)" if chosen else str(run["seed"]))
+        assert row[3].startswith(f"{run['deterministic']['discounted_return']:.1f} [")
+        assert row[6].startswith(f"{run['sampled']['return']:.1f} [")
+        if chosen:
+            assert f"```\n{run['command']}\n```" in body and run["commit"] in body
+    assert "Bayes optimal: 4679.1 discounted." in body and "The paper reports 4534" in body
+
+
+def test_curves_have_every_update_of_every_seed(published, runs):
+    def read(path):
+        with path.open(newline="") as file:
+            return list(csv.DictReader(file))
+
+    rows = read(published / "b1-nmn" / "curves.csv")
+    updates = [(row["recipe"], row["seed"], int(row["update"])) for row in rows]
+    assert updates == [(k, s, u + 1) for k, s in (("fast", "0"), ("paper", "1")) for u in range(UPDATES[k])]
+    originals = [row for run in runs.values() for row in read(run / "curves.csv")]
+    for row, original in zip(rows, originals, strict=True):
+        for name, value in original.items():
+            assert float(row[name] or "nan") == pytest.approx(float(value or "nan"), rel=1e-4, nan_ok=True)
+
+
+def test_the_model_tells_where_it_comes_from(published, scores, best):
+    metadata = zoo.load("b1-nmn", runtime="onnx", zoo=published).metadata
+    told = {mode: scores["published"][mode]["discounted_return"] for mode in ("deterministic", "sampled")}
+    commit = json.loads((best / "origin.json").read_text())["commit"]
+    assert (metadata["agent"], metadata["scores"], metadata["training_commit"]) == ("b1-nmn", told, commit)
+    assert (metadata["observation_low"], metadata["action_high"]) == ([-5.0], [20.0])
+
+
+def test_zoo_lists_and_shows(published, capsys):
+    assert cli.main(["zoo", "--zoo", str(published)]) == 0
+    share = zoo.card("b1-nmn", published)["scores"]["deterministic"]["share"]
+    line = capsys.readouterr().out
+    assert line.startswith("b1-nmn ") and f"{share:.1%} of the optimum" in line
+    assert cli.main(["zoo", "b1-nmn", "--zoo", str(published)]) == 0
+    assert capsys.readouterr().out.strip() == (published / "b1-nmn" / "README.md").read_text().strip()
+
+
+# What is refused, with the zoo as it was
+
+
+def unfinished(run, target):
+    agent = ActorCritic.load(copy(run, target))
+    agent.run.update -= 1
+    agent.save(target)
+    return target
+
+
+def unvalidated(run, target):
+    (copy(run, target) / "best.json").unlink()
+    return target
+
+
+def another_kind(run, target):
+    agent = ActorCritic.from_preset("b1-rnn", seed=5)
+    agent.run = Run(env_id="nmn_keras/MovingTarget-v0", seed=5, updates=1, update=1)
+    agent.save(copy(run, target))
+    agent.save_weights(target / "best.weights.h5")
+    return target
+
+
+def same_seed(run, target):
+    return copy(run, target)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (unfinished, r"Only finished and validated runs.*update 7 of 8, missing \[\]"),
+        (unvalidated, r"Only finished and validated runs.*missing \['.*best.json'\]"),
+        (another_kind, r"one environment and one kind.*Received: .*'nmn'\).*'rnn'\)"),
+        (same_seed, r"its own recipe and seed.*Received: \[\('fast', 0\), \('fast', 0\)\]"),
+    ],
+)
+def test_runs_that_do_not_belong_are_refused(published, runs, tmp_path, spoil, message):
+    before = tree(published)
+    with pytest.raises(ValueError, match=message):
+        publish("b1-nmn", [runs["fast"], spoil(runs["fast"], tmp_path / "run")], published, EPISODES)
+    assert tree(published) == before
+
+
+@pytest.mark.parametrize("name", ["", "../b1-nmn", "b1/nmn", ".b1", "b1 nmn"])
+def test_names_that_could_lie_outside_are_refused(published, runs, name):
+    before = tree(published)
+    with pytest.raises(ValueError, match=r"`name` must consist of letters, digits"):
+        publish(name, [runs["fast"]], published, EPISODES)
+    assert tree(published) == before
+
+
+def test_bad_zoos_and_episodes_are_refused_before_the_work(published, runs, tmp_path):
+    before = tree(published)
+    with pytest.raises(ValueError, match=r"positive integer. Received: episodes=0"):
+        publish("b1-nmn", [runs["fast"]], published, 0)
+    assert tree(published) == before
+    with pytest.raises(FileNotFoundError, match="There is no zoo here"):
+        publish("b1-nmn", [runs["fast"]], tmp_path, EPISODES)
+    spoilt = empty_zoo(tmp_path / "zoo")
+    (spoilt / "index.json").write_text("{}")
+    with pytest.raises(ValueError, match="index is damaged"):
+        publish("b1-nmn", [runs["fast"]], spoilt, EPISODES)
+    assert [*tree(spoilt)] == ["index.json"]
