@@ -126,7 +126,7 @@ def test_a_run_directory_tells_the_whole_story(runs, kind):
         rows = list(csv.DictReader(file))
     assert [int(row["update"]) for row in rows] == [*range(1, UPDATES[kind] + 1)]
     validated = {int(r["update"]): float(r["val_discounted_return"]) for r in rows if r["val_discounted_return"]}
-    assert [*validated] == [*range(2, UPDATES[kind] + 1, 2)]
+    assert [*validated] == {"fast": [4, 8], "paper": [2]}[kind]
     best = json.loads((directory / "best.json").read_text())
     assert best["val_discounted_return"] == max(validated.values()) == validated[best["update"]]
     origin = json.loads((directory / "origin.json").read_text())

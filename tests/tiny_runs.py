@@ -6,11 +6,12 @@ from pathlib import Path
 from nmn_keras import cli
 
 ROLLOUT = "--episodes-per-update 4 --rollout-steps 20 --segment-steps 10"
-VALIDATION = "--validation-episodes 3 --validation-freq 2"
+VALIDATION = "--validation-episodes 3 --validation-freq {}"
 OPTIONS = {
-    "fast": f"b1-nmn --recipe fast --seed 0 --episodes 32 {ROLLOUT} --epochs 1 --minibatches-per-epoch 2 {VALIDATION}",
+    "fast": f"b1-nmn --recipe fast --seed 0 --episodes 32 {ROLLOUT} --epochs 1 --minibatches-per-epoch 2 "
+    + VALIDATION.format(4),
     "paper": f"b1-nmn --recipe paper --seed 1 --episodes 8 {ROLLOUT} --trained-steps 20 --actor-epochs 1"
-    f" --critic-epochs 1 --critic-minibatch 2 --critic-batches 1 --gradient-norm 10 {VALIDATION}",
+    f" --critic-epochs 1 --critic-minibatch 2 --critic-batches 1 --gradient-norm 10 " + VALIDATION.format(2),
 }
 UPDATES = {"fast": 8, "paper": 2}
 TEST_EPISODES = 4
