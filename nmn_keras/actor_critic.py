@@ -543,8 +543,8 @@ class ActorCritic(keras.Model):
         return state, self.save_weights, {k: np.asarray(v) for k, v in arrays.items()}
 
     def _restore_optimizers(self, configs):
-        """Compile as the run was: the recipe has the rates of its optimisers already."""
-        if configs is not None:
+        """Compile as the run was, unless this agent is; the recipe has the rates of its optimisers already."""
+        if configs is not None and not (self.compiled and configs == self._optimizer_configs()):
             self._compile(Optimizers(*(_optimizer_from_config(config) for config in configs)))
 
     def _restore_run(self, state, arrays):

@@ -1,34 +1,27 @@
 """Losses, gradients and compiled updates of a small agent on the present Keras backend, written to an npz file.
 
-Usage: KERAS_BACKEND=... python tests/one_update.py OUTPUT.npz (nothing in it depends on the backend but the rounding).
+Run by `test_backends_agree.py` with one argument, the file. Nothing in it depends on the backend but the rounding.
 """
 
-import os
 import sys
 
 import drawn_rollout
 import numpy as np
 from keras.ops import convert_to_numpy
+from on_backend import on_tensors, value_and_gradients
 
 from nmn_keras.actor_critic import ActorCritic, Run
 from nmn_keras.networks import Architecture
 from nmn_keras.recipes import FastRecipe, PaperRecipe
 from nmn_keras.updates import batch
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "backends"))
-from on_backend import on_tensors, value_and_gradients  # noqa: E402
-
 STEPS, ROWS, SEGMENT = 16, 6, 4
 ARCHITECTURE = Architecture(
     "nmn", 2, 1, (6,), 4, hidden_units=(5,), action_low=(-1.0,), action_high=(2.0,), reward_scale=0.2
 )
 SIZES = {"episodes_per_update": ROWS, "rollout_steps": STEPS, "segment_steps": SEGMENT, "discount": 0.9}
-RECIPES = {
-    "fast": FastRecipe(**SIZES, epochs=2, minibatches_per_epoch=3, kl_target=0.002),
-    "paper": PaperRecipe(
-        **SIZES, trained_steps=12, actor_epochs=3, critic_epochs=2, critic_minibatch=7, critic_batches=2
-    ),
-}
+FAST = FastRecipe(**SIZES, epochs=2, minibatches_per_epoch=3, kl_target=0.002)
+PAPER = PaperRecipe(**SIZES, trained_steps=12, actor_epochs=3, critic_epochs=2, critic_minibatch=7, critic_batches=2)
 
 
 def draw_endings():
@@ -51,25 +44,28 @@ def numbered(prefix, arrays):
     return {f"{prefix}/{i:02}": convert_to_numpy(x) for i, x in enumerate(arrays)}
 
 
-def losses_and_gradients(agent, rollout):
+def prepare(agent, rollout):
+    """Actor batch and critic batch of a rollout, as numpy arrays."""
+    names = list(rollout.arrays())
+
+    def run(*arrays):
+        return batch.prepare(agent.critic, agent.recipe, dict(zip(names, arrays, strict=True)))
+
+    return on_tensors(run, *rollout.arrays().values())[:2]
+
+
+def losses_and_gradients(agent, actor_batch, critic_batch):
     """Of both losses, with weights that have moved on since the rollout was played."""
-    recipe, names = agent.recipe, list(rollout.arrays())
-    for network in (agent.actor, agent.critic):
-        rng = np.random.default_rng(1)
-        network.set_weights([w + rng.normal(0.0, 0.02, w.shape) for w in network.get_weights()])
-
-    def prepare(*arrays):
-        return batch.prepare(agent.critic, recipe, dict(zip(names, arrays, strict=True)))
-
-    actor_batch, critic_batch, _ = on_tensors(prepare, *rollout.arrays().values())
-    coefficients = recipe.coefficients()
+    rng, coefficients = np.random.default_rng(1), agent.recipe.coefficients()
     losses = {
-        "actor": lambda: batch.actor_loss(agent.actor, recipe, actor_batch, coefficients)[0],
+        "actor": lambda: batch.actor_loss(agent.actor, agent.recipe, actor_batch, coefficients)[0],
         "critic": lambda: batch.critic_loss(agent.critic, critic_batch),
     }
     found = {}
     for role, loss in losses.items():
-        value, gradients = value_and_gradients(loss, getattr(agent, role).trainable_variables)
+        network = getattr(agent, role)
+        network.set_weights([w + rng.normal(0.0, 0.02, w.shape) for w in network.get_weights()])
+        value, gradients = value_and_gradients(loss, network.trainable_variables)
         found |= {f"loss/{role}": value, **numbered(f"gradient/{role}", gradients)}
     return found
 
@@ -83,29 +79,36 @@ def everything(agent, prefix):
     return found
 
 
-def updates(agent, rollout):
-    """One compiled update; for the paper's recipe a second one that must be reverted."""
+def start(recipe):
+    """A compiled agent at the start of a run, and a rollout of its policy."""
+    agent = ActorCritic(ARCHITECTURE, recipe, seed=11)
     agent.compile()
-    agent.run = Run(seed=5, updates=10, coefficients=agent.recipe.coefficients())
+    agent.run = Run(seed=5, updates=10, coefficients=recipe.coefficients())
+    return agent, play(agent, seed=2)
+
+
+def fast_update():
+    agent, rollout = start(FAST)
+    return {**everything(agent, "before"), **agent.train_step(rollout), **everything(agent, "after")}
+
+
+def paper_updates():
+    """An update with an earlier critic batch in the buffer, and one at a rate so high that it must be reverted."""
+    agent, rollout = start(PAPER)
     found = everything(agent, "before")
-    logs = [agent.train_step(rollout)]
-    found |= everything(agent, "after")
-    if agent.recipe.name == "paper":
-        agent.run.coefficients["actor_learning_rate"] = 0.5
-        logs.append(agent.train_step(rollout))
-        found |= everything(agent, "reverted")
-    return found | {f"logs/{i}/{k}": v for i, log in enumerate(logs) for k, v in log.items()}
+    actor_batch, critic_batch = prepare(agent, play(agent, seed=3))
+    agent.run.buffer = [critic_batch]
+    found |= {**agent.train_step(rollout), **everything(agent, "after")}
+    agent.run.coefficients["actor_learning_rate"] = 0.5
+    found["reverted_again"] = agent.train_step(rollout)["reverted"]
+    found |= everything(agent, "reverted")
+    fresh = ActorCritic(ARCHITECTURE, PAPER, seed=11)
+    return found | losses_and_gradients(fresh, actor_batch, critic_batch)
 
 
 def main(output):
-    found = {}
-    for name, recipe in RECIPES.items():
-        agent = ActorCritic(ARCHITECTURE, recipe, seed=11)
-        rollout = play(agent, seed=2)
-        parts = updates(agent, rollout)
-        parts |= losses_and_gradients(ActorCritic(ARCHITECTURE, recipe, seed=11), rollout)
-        found |= {f"{name}/{key}": np.asarray(value) for key, value in parts.items()}
-    np.savez(output, **found)
+    parts = {"fast": fast_update(), "paper": paper_updates()}
+    np.savez(output, **{f"{name}/{key}": value for name, part in parts.items() for key, value in part.items()})
 
 
 if __name__ == "__main__":

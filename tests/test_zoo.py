@@ -159,7 +159,7 @@ def test_published_agents_replay_their_golden_steps(name):
     golden = np.load(zoo.path(name, "golden.npz"))
     outputs = set(golden.files) - set(INPUTS)
     assert len(golden["observation"]) == 200 and {"action", "state_out"} <= outputs
-    np.testing.assert_array_equal(golden["state_in"][0], agent.initial_state(1)[0])
+    np.testing.assert_array_equal(golden["state_in"][0], agent.initial_state(len(golden["state_in"][0])))
     state = golden["state_in"][0]
     for step in range(200):
         inputs = [golden[key][step] for key in INPUTS[:-1]]
