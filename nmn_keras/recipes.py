@@ -5,6 +5,7 @@ minibatches, adaptation of rates. The loop around them is one and the same (`act
 """
 
 import dataclasses
+import math
 from typing import ClassVar
 
 import numpy as np
@@ -122,7 +123,7 @@ class PaperRecipe:
         """
         actor = np.tile(np.arange(segments, dtype="int32"), (self.actor_epochs, 1))
         size = min(self.critic_minibatch, buffered)
-        return actor, _shuffled(generator, buffered, size, self.critic_epochs)
+        return actor, _shuffled(generator, buffered, (buffered // size, size), self.critic_epochs)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,8 +210,8 @@ class FastRecipe:
 
     def minibatches(self, generator, segments, buffered):
         """Segment indices `(steps, size)` of each gradient step: actor and critic share them."""
-        size = max(1, segments // self.minibatches_per_epoch)
-        shuffled = _shuffled(generator, segments, size, self.epochs)
+        steps = min(self.minibatches_per_epoch, segments)
+        shuffled = _shuffled(generator, segments, (steps, segments // steps), self.epochs)
         return shuffled, shuffled
 
 
@@ -226,7 +227,7 @@ def get(recipe: str | Recipe) -> Recipe:
     """
     if isinstance(recipe, PaperRecipe | FastRecipe):
         return recipe
-    if recipe not in RECIPES:
+    if not isinstance(recipe, str) or recipe not in RECIPES:
         raise ValueError(f"Unknown recipe. Known: {sorted(RECIPES)}. Received: {recipe!r}")
     return RECIPES[recipe]()
 
@@ -237,26 +238,35 @@ def to_config(recipe: Recipe) -> dict:
 
 
 def from_config(config: dict) -> Recipe:
-    """The inverse of `to_config`."""
+    """The inverse of `to_config`.
+
+    Raises:
+        ValueError: for a recipe, or fields of it, that do not exist.
+    """
+    recipe = type(get(config["name"]))
     fields = {key: value for key, value in config.items() if key != "name"}
-    return RECIPES[config["name"]](**fields)
+    known = {field.name for field in dataclasses.fields(recipe)}
+    if unknown := sorted(set(fields) - known):
+        raise ValueError(f"Unknown fields of the recipe: {unknown}. Known: {sorted(known)}. Received: {config!r}")
+    return recipe(**fields)
 
 
-def _shuffled(generator, count, size, epochs):
-    """`(epochs * (count // size), size)` indices; each epoch a new order, the remainder left out."""
-    rows = [generator.permutation(count)[: count // size * size] for _ in range(epochs)]
-    return np.concatenate(rows).reshape(-1, size).astype("int32")
+def _shuffled(generator, count, shape, epochs):
+    """Indices of `shape` (steps, size) for each epoch, one below the other: a new order each, a remainder left out."""
+    rows = [generator.permutation(count)[: math.prod(shape)].reshape(shape) for _ in range(epochs)]
+    return np.concatenate(rows).astype("int32")
 
 
 def _check_recipe(recipe):
     for field in dataclasses.fields(recipe):
         value = getattr(recipe, field.name)
-        if value is not None and not value > 0 and field.name != "deterministic_share":
+        least_allowed = value == 0 and field.name == "deterministic_share"
+        if value is not None and not value > 0 and not least_allowed:
             raise ValueError(f"`{field.name}` of the {recipe.name!r} recipe must be positive. Received: {value!r}")
-    for name in ("discount", "trace"):
+    for name, interval in (("discount", "(0, 1]"), ("trace", "(0, 1]"), ("deterministic_share", "[0, 1]")):
         if getattr(recipe, name) > 1.0:
             raise ValueError(
-                f"`{name}` of the {recipe.name!r} recipe must lie in (0, 1]. Received: {getattr(recipe, name)!r}"
+                f"`{name}` of the {recipe.name!r} recipe must lie in {interval}. Received: {getattr(recipe, name)!r}"
             )
     if recipe.episodes < recipe.episodes_per_update:
         raise ValueError(

@@ -38,13 +38,13 @@ def paper_agent(resettable_paper):
 
 @pytest.fixture(scope="session")
 def exported(tmp_path_factory):
-    """A tiny trained-looking agent and the directory of its export."""
-    from tiny_agents import perturb, tiny_agent
+    """A tiny agent with every weight in use, and the directory of its export."""
+    from tiny_agents import EXTRA, perturb, tiny_agent
 
     from nmn_keras.export import export_agent
 
     agent, directory = perturb(tiny_agent()), tmp_path_factory.mktemp("exported")
-    export_agent(agent, directory, "tiny")
+    export_agent(agent, directory, "tiny", EXTRA)
     return agent, directory
 
 

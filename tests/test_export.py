@@ -1,4 +1,5 @@
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -7,14 +8,13 @@ import numpy as np
 import onnx
 import pytest
 import references
-from tiny_agents import LAYERS, perturb
+from tiny_agents import EXTRA, LAYERS, perturb
 from tiny_envs import Patchwork
 
 from nmn_keras import ActorCritic, Architecture, OnnxAgent, contract
 from nmn_keras.export import FILES, export_agent
 
 ARCHITECTURES = {
-    "b1 like, one of each": lambda: Architecture.for_env("b1", action_scale=(5.0,), **LAYERS),
     "rnn, three actions, two GRUs, no hidden layer": lambda: Architecture.for_env(
         Patchwork, kind="rnn", gru_units=(6, 4), hidden_units=()
     ),
@@ -41,12 +41,14 @@ ARCHITECTURES = {
 }
 
 
-@pytest.fixture(scope="module", params=ARCHITECTURES)
-def pair(request, tmp_path_factory):
+@pytest.fixture(scope="module", params=["for benchmark 1", *ARCHITECTURES])
+def pair(request, exported, tmp_path_factory):
     """An agent with every weight in use, and its export."""
+    if request.param not in ARCHITECTURES:
+        return exported
     agent = perturb(ActorCritic(ARCHITECTURES[request.param](), seed=1))
     directory = tmp_path_factory.mktemp("export")
-    export_agent(agent, directory, "pair", {"training_commit": "abc", "scores": {"sampled": 1.5}})
+    export_agent(agent, directory, "tiny", EXTRA)
     return agent, directory
 
 
@@ -133,9 +135,9 @@ def test_the_metadata_is_complete(pair):
     a, onnx_agent = agent.architecture, OnnxAgent(directory / "policy.onnx")
     metadata = onnx_agent.metadata
     assert {*contract.WORDS, *contract.JSON_TYPES} <= metadata.keys()
-    words = {"agent": "pair", "kind": a.kind, "contract_version": "1", "action_head": "gaussian"}
+    words = {"agent": "tiny", "kind": a.kind, "contract_version": "1", "action_head": "gaussian"}
     assert words.items() <= metadata.items()
-    assert (metadata["training_commit"], metadata["scores"]) == ("abc", {"sampled": 1.5})
+    assert {name: metadata[name] for name in EXTRA} == EXTRA
     assert metadata["action_low"] == list(a.action_low) and metadata["action_high"] == list(a.action_high)
     np.testing.assert_array_equal([onnx_agent.action_scale, onnx_agent.action_offset], a.scaling())
     assert metadata["signal_size"] == a.signal_units
@@ -193,10 +195,10 @@ def contents(directory):
 
 def test_exports_are_byte_identical(exported, tmp_path):
     agent, directory = exported
-    export_agent(agent, tmp_path / "again", "tiny")
+    export_agent(agent, tmp_path / "again", "tiny", EXTRA)
     assert contents(tmp_path / "again") == contents(directory)
     agent.save(tmp_path / "run")
-    export_agent(ActorCritic.load(tmp_path / "run"), tmp_path / "loaded", "tiny")
+    export_agent(ActorCritic.load(tmp_path / "run"), tmp_path / "loaded", "tiny", EXTRA)
     assert contents(tmp_path / "loaded") == contents(directory)
 
 
@@ -205,10 +207,11 @@ def test_a_process_on_jax_exports_the_same_bytes(exported, tmp_path):
     agent, directory = exported
     agent.save(tmp_path / "run")
     script = (
-        "import sys; from nmn_keras import ActorCritic; from nmn_keras.export import export_agent;"
-        "export_agent(ActorCritic.load(sys.argv[1]), sys.argv[2], 'tiny'); print('tensorflow' in sys.modules)"
+        "import json, sys; from nmn_keras import ActorCritic; from nmn_keras.export import export_agent;"
+        "export_agent(ActorCritic.load(sys.argv[1]), sys.argv[2], 'tiny', json.loads(sys.argv[3]));"
+        "print('tensorflow' in sys.modules)"
     )
-    command = [sys.executable, "-c", script, tmp_path / "run", tmp_path / "jax"]
+    command = [sys.executable, "-c", script, tmp_path / "run", tmp_path / "jax", json.dumps(EXTRA)]
     done = subprocess.run(command, env=os.environ | {"KERAS_BACKEND": "jax"}, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "False\n"), done.stderr
     assert contents(tmp_path / "jax")["policy.onnx"] == contents(directory)["policy.onnx"]

@@ -14,7 +14,10 @@ RECIPES = {
         **ROLLOUT, trained_steps=20, actor_epochs=3, critic_epochs=2, critic_minibatch=4, critic_batches=2
     ),
 }
-"""Four updates each; the critic's buffer of the paper recipe fills in the second."""
+"""Four updates each. The critic's buffer of the paper recipe fills in the second."""
+
+EXTRA = {"training_commit": "abc", "scores": {"sampled": 1.5}}
+"""Metadata of the export that tests share."""
 
 
 def tiny_agent(recipe="fast", seed=3, **fields):

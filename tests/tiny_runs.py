@@ -6,14 +6,14 @@ from pathlib import Path
 from nmn_keras import cli
 
 ROLLOUT = "--episodes-per-update 4 --segment-steps 10"
-VALIDATION = "--validation-episodes 3 --validation-freq {}"
+VALIDATION = "--validation-episodes 3 --validation-freq"
 OPTIONS = {
-    "fast": f"b1-nmn --recipe fast --seed 0 --episodes 32 {ROLLOUT} --rollout-steps 20 --epochs 1 --minibatches-per-epoch 2 "
-    + VALIDATION.format(4),
-    "paper": f"b1-nmn --recipe paper --seed 1 --episodes 8 {ROLLOUT} --trained-steps 20 --actor-epochs 1"
-    f" --critic-epochs 1 --critic-minibatch 2 --critic-batches 1 --gradient-norm 10 " + VALIDATION.format(2),
+    "fast": f"b1-nmn --recipe fast --seed 0 --episodes 32 {ROLLOUT} --rollout-steps 20 --epochs 1"
+    f" --minibatches-per-epoch 2 {VALIDATION} 4",
+    "paper": f"b1-nmn --recipe paper --seed 1 --episodes 4 {ROLLOUT} --trained-steps 20 --actor-epochs 1"
+    f" --critic-epochs 1 --critic-minibatch 2 --critic-batches 1 --gradient-norm 10 {VALIDATION} 2",
 }
-UPDATES = {"fast": 8, "paper": 2}
+UPDATES = {"fast": 8, "paper": 1}
 TEST_EPISODES = 4
 
 

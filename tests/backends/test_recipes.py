@@ -117,6 +117,15 @@ def test_paper_target_does_not_depend_on_the_critic():
     assert np.abs(one).min() > 0.0
 
 
+def test_paper_counts_nothing_after_the_last_step_played():
+    *arrays, ended = draw_episodes()
+    one = on_tensors(PaperRecipe().targets, *arrays, ended)
+    ended[-1] = 0.0
+    two = on_tensors(PaperRecipe().targets, *arrays, ended)
+    assert_array_equal(one, two)
+    assert np.abs(one).min() > 0.0
+
+
 def test_fast_targets_bootstrap_where_an_episode_was_only_cut():
     recipe = FastRecipe(discount=0.9, trace=0.8)
     reward, value, successor, terminated, ended = arrays = draw_episodes()
