@@ -5,7 +5,7 @@ largest number of an array, since sums of float32 terms are as exact as their la
 
 - losses and gradients: 7e-7, 1e-5. Nothing amplifies the rounding of some hundred additions.
 - Adam's moments after an update: 6e-7, 1e-4.
-- weights after an update, against how far they moved: 8e-6, 1e-3. Adam divides a gradient by its own size, so that
+- weights after an update, against how far they moved: 3e-5, 1e-3. Adam divides a gradient by its own size, so that
   noise in a tiny gradient becomes noise of a whole step.
 """
 
