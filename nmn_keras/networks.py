@@ -97,7 +97,8 @@ class Architecture:
         `xp` is the array module: numpy, or `keras.ops` inside a graph.
         """
         scale, offset = self.scaling()
-        return xp.clip(action * scale + offset, *self.bounds())
+        # Functions, not operators: torch tensors and numpy arrays do not mix in an expression.
+        return xp.clip(xp.add(xp.multiply(action, scale), offset), *self.bounds())
 
     @classmethod
     def for_env(cls, env, kind: str = "nmn", env_kwargs: dict | None = None, **fields) -> "Architecture":
