@@ -236,6 +236,8 @@ def _open_agent(name, runtime="keras"):
     from nmn_keras import checkpoint, zoo
 
     if checkpoint.exists(name):
+        if runtime != "keras":
+            raise ValueError(f"A run directory is evaluated with Keras; export it first. Received: runtime={runtime!r}")
         from nmn_keras.actor_critic import ActorCritic
 
         agent = ActorCritic.load(name)

@@ -216,3 +216,9 @@ def test_a_diverging_run_gives_one(capsys, tmp_path):
     status, _, err = run(capsys, "train", *options, "--run-dir", tmp_path / "run", "--quiet")
     assert status == 1 and "nmn train: Training diverged in update " in err
     assert ActorCritic.load(tmp_path / "run").run.update == 0
+
+
+def test_a_run_directory_is_evaluated_with_keras(tmp_path, capsys):
+    (tmp_path / "checkpoint.json").write_text("{}")
+    status, _, errors = run(capsys, "evaluate", tmp_path, "--runtime", "onnx")
+    assert status == 2 and "evaluated with Keras" in errors
