@@ -1,6 +1,7 @@
 """The benchmarks: registration with Gymnasium, short names, and one way to make any environment.
 
-Importing this module registers `nmn_keras/MovingTarget-v0` and loads neither Keras nor TensorFlow.
+Importing this module registers `nmn_keras/MovingTarget-v0` (b1), `nmn_keras/WindyNavigation-v0` (b2) and
+`nmn_keras/TwoTargets-v0` (b3), and loads neither Keras nor TensorFlow.
 """
 
 import importlib
@@ -38,16 +39,21 @@ class Benchmark:
     where it is not known."""
 
 
-BENCHMARKS = {
-    "b1": Benchmark("b1", "nmn_keras/MovingTarget-v0", 0.998, 1400, bayes_optimal_return),
-}
-
-gymnasium.register(
-    id=BENCHMARKS["b1"].env_id,
-    entry_point="nmn_keras.envs.gym:MovingTargetEnv",
-    vector_entry_point="nmn_keras.envs.gym:MovingTargetVectorEnv",
-    max_episode_steps=BENCHMARKS["b1"].episode_steps,
+_LISTED = (
+    Benchmark("b1", "nmn_keras/MovingTarget-v0", 0.998, 1400, bayes_optimal_return),
+    Benchmark("b2", "nmn_keras/WindyNavigation-v0", 0.998, 4000, lambda steps, discount: None),
+    Benchmark("b3", "nmn_keras/TwoTargets-v0", 0.998, 5000, lambda steps, discount: None),
 )
+BENCHMARKS = {benchmark.name: benchmark for benchmark in _LISTED}
+
+for _benchmark in _LISTED:
+    _class = _benchmark.env_id.removeprefix("nmn_keras/").removesuffix("-v0")
+    gymnasium.register(
+        id=_benchmark.env_id,
+        entry_point=f"nmn_keras.envs.gym:{_class}Env",
+        vector_entry_point=f"nmn_keras.envs.gym:{_class}VectorEnv",
+        max_episode_steps=_benchmark.episode_steps,
+    )
 
 
 def resolve(name: str) -> str:

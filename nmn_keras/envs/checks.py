@@ -48,7 +48,7 @@ def bounded_array(value: ArrayLike, bounds: Bounds, batch: tuple[int, ...], name
 
     Raises:
         TypeError: if it is not made of numbers.
-        ValueError: if its shape differs or a number is outside the bounds.
+        ValueError: if its shape differs or a number is outside the bounds or, of two values, none.
     """
     size = bounds.size
     whole = [(size,), (*batch, size)]
@@ -64,6 +64,13 @@ def bounded_array(value: ArrayLike, bounds: Bounds, batch: tuple[int, ...], name
         raise ValueError(
             f"{name} is out of range. Accepted: {list(bounds.low)} to {list(bounds.high)}. Received: {value!r}"
         )
+    for component in bounds.two_valued:
+        limits = (bounds.low[component], bounds.high[component])
+        if not np.isin(array[..., component], limits).all():
+            raise ValueError(
+                f"{name} has a component that takes two values only. Accepted as component {component}: "
+                f"{limits[0]:g} or {limits[1]:g}. Received: {value!r}"
+            )
     return np.broadcast_to(array, (*batch, size)).copy()
 
 

@@ -18,6 +18,9 @@ from nmn_keras.envs.dynamics import Bounds, Dynamics, Scene
 
 METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 10}
 
+TRACE = 24
+"""How many past positions a picture shows."""
+
 
 def box(bounds: Bounds) -> gymnasium.spaces.Box:
     """Return the float32 space of these bounds."""
@@ -44,6 +47,18 @@ def draw_start(
     if options.get("position") is not None:
         position = bounded_array(options["position"], dynamics.position_bounds, batch, "position")
     return task, position
+
+
+def no_trace(dynamics: Dynamics, batch: tuple[int, ...], render_mode: str | None) -> NDArray[np.float64]:
+    """Return the trace (*batch, M, P) of an episode that begins: NaN, and M is 0 unless pictures are asked for."""
+    return np.full((*batch, TRACE if render_mode else 0, dynamics.position_bounds.size), np.nan)
+
+
+def extend(trace: NDArray[np.float64], position: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the trace (..., M, P) with one more position (..., P) and without its oldest."""
+    if trace.shape[-2] == 0:
+        return trace
+    return np.concatenate([trace[..., 1:, :], position[..., np.newaxis, :]], axis=-2)
 
 
 class TaskEnv(gymnasium.Env[Any, Any]):
@@ -108,14 +123,15 @@ class TaskEnv(gymnasium.Env[Any, Any]):
         self._task, self._position = draw_start(self.dynamics, self.np_random, (), options)
         self._steps = 0
         nothing = np.full(self.dynamics.action_bounds.size, np.nan)
-        self._scene = Scene(self._position, self._task, nothing, np.nan, 0)
+        self._trace = no_trace(self.dynamics, (), self.render_mode)
+        self._scene = Scene(self._position, self._task, nothing, np.nan, 0, self._trace)
         return self._observe(), {"task": self._task.copy()}
 
     def step(self, action: NDArray[np.float32]) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         """Play one action.
 
         Args:
-            action: (A,), clipped to the action space.
+            action: (A,); outside the action space the dynamics clip it, or take it as periodic.
 
         Returns:
             Observation (O,), reward, False, whether `max_episode_steps` is reached, and
@@ -132,7 +148,8 @@ class TaskEnv(gymnasium.Env[Any, Any]):
         self._position, rewards = self.dynamics.step(before, self._task, checked, draws)
         reward = float(rewards)
         self._steps += 1
-        self._scene = Scene(before, self._task, checked, reward, self._steps)
+        self._scene = Scene(before, self._task, checked, reward, self._steps, self._trace)
+        self._trace = extend(self._trace, before)
         truncated = self.max_episode_steps is not None and self._steps >= self.max_episode_steps
         return self._observe(), reward, False, truncated, {"task": self._task.copy()}
 
@@ -152,7 +169,7 @@ class TaskEnv(gymnasium.Env[Any, Any]):
             task: (K,), or a scalar where K is 1.
 
         Raises:
-            ValueError: if it has another shape or is out of range.
+            ValueError: if it has another shape, is out of range or, of two values, none.
             gymnasium.error.ResetNeeded: before the first reset.
         """
         self._last_scene()

@@ -17,7 +17,7 @@ from nmn_keras.envs.checks import (
     reset_mask,
 )
 from nmn_keras.envs.dynamics import Dynamics, Scene
-from nmn_keras.envs.task_env import METADATA, box, draw_start
+from nmn_keras.envs.task_env import METADATA, box, draw_start, extend, no_trace
 
 AUTORESET_MODES = (AutoresetMode.SAME_STEP, AutoresetMode.DISABLED)
 
@@ -68,6 +68,7 @@ class TaskVectorEnv(VectorEnv[NDArray[np.float32], Any, NDArray[Any]]):
         self._position = np.zeros((num_envs, dynamics.position_bounds.size))
         self._task = np.zeros((num_envs, dynamics.task_bounds.size))
         self._steps = np.zeros(num_envs, np.int64)
+        self._trace = no_trace(dynamics, (num_envs,), render_mode)
         self._scene: Scene | None = None
 
     @property
@@ -109,7 +110,7 @@ class TaskVectorEnv(VectorEnv[NDArray[np.float32], Any, NDArray[Any]]):
         """Play one action in each environment.
 
         Args:
-            actions: (N, A), clipped to the action space.
+            actions: (N, A); outside the action space the dynamics clip them, or take them as periodic.
 
         Returns:
             Observations (N, O), rewards (N,), terminations (N,) all False, truncations (N,) and
@@ -126,7 +127,8 @@ class TaskVectorEnv(VectorEnv[NDArray[np.float32], Any, NDArray[Any]]):
         draws = self.np_random.random((self.num_envs, self.dynamics.draws[2]))
         self._position, rewards = self.dynamics.step(before, self._task, checked, draws)
         self._steps = self._steps + 1
-        self._scene = Scene(before, self._task, checked, rewards.copy(), self._steps)
+        self._scene = Scene(before, self._task, checked, rewards.copy(), self._steps, self._trace)
+        self._trace = extend(self._trace, before)
         truncations = self._steps >= self.max_episode_steps
         final: dict[str, Any] = {}
         if truncations.any() and self.autoreset_mode is AutoresetMode.SAME_STEP:
@@ -142,7 +144,7 @@ class TaskVectorEnv(VectorEnv[NDArray[np.float32], Any, NDArray[Any]]):
             task: (K,) or (N, K); where K is 1, () and (N,) too.
 
         Raises:
-            ValueError: if it has another shape or is out of range.
+            ValueError: if it has another shape, is out of range or, of two values, none.
             gymnasium.error.ResetNeeded: before the first reset.
         """
         self._last_scene()
@@ -166,13 +168,15 @@ class TaskVectorEnv(VectorEnv[NDArray[np.float32], Any, NDArray[Any]]):
         self._position = np.where(column, position, self._position)
         self._steps = np.where(mask, 0, self._steps)
         nothing = np.full(self._action_shape, np.nan)
-        last = self._scene or Scene(position, task, nothing, nothing[:, 0], self._steps)
+        last = self._scene or Scene(position, task, nothing, nothing[:, 0], self._steps, self._trace)
+        self._trace = np.where(mask[:, np.newaxis, np.newaxis], np.nan, self._trace)
         self._scene = Scene(
             np.where(column, self._position, last.position),
             np.where(column, self._task, last.task),
             np.where(column, np.nan, last.action),
             np.where(mask, np.nan, last.reward),
             self._steps,
+            np.where(mask[:, np.newaxis, np.newaxis], np.nan, last.trace),
         )
 
     def _observe(self) -> NDArray[np.float32]:

@@ -1,90 +1,11 @@
-"""The benchmarks' Markov decision processes as pure array functions.
-
-Nothing here draws a random number, keeps a state or knows Gymnasium. Random numbers come in as
-`draws`, independent and uniform on [0, 1); arrays may have any leading axes `...`; the keyword `xp`
-names the array module (`numpy`, `jax.numpy`, `keras.ops`), so that one definition serves the
-numpy environments and players compiled into a graph.
-"""
+"""Benchmark 1: hit a goal of which a biased reading is seen."""
 
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-Array = Any
-"""An array of the module named by `xp`."""
-
-
-class Bounds(NamedTuple):
-    """Closed limits of a vector quantity, one number per component."""
-
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-
-    @property
-    def size(self) -> int:
-        """Number of components."""
-        return len(self.low)
-
-
-class Scene(NamedTuple):
-    """One step as a picture needs it: what was, what was played, what came of it.
-
-    Before the first step of an episode `action` and `reward` are NaN and `step` is 0.
-    """
-
-    position: Array
-    """Where the action found the world (..., P)."""
-    task: Array
-    """The hidden task (..., K)."""
-    action: Array
-    """The action (..., A)."""
-    reward: Array
-    """Its reward (...)."""
-    step: Array
-    """Steps played in this episode (...)."""
-
-
-class Dynamics(Protocol):
-    """What an environment needs to know about its task family.
-
-    A `task` (..., K) is fixed during an episode, a `position` (..., P) is what changes.
-    """
-
-    @property
-    def task_bounds(self) -> Bounds:
-        """Limits of a task, K components."""
-
-    @property
-    def position_bounds(self) -> Bounds:
-        """Limits of a position, P components."""
-
-    @property
-    def observation_bounds(self) -> Bounds:
-        """Limits of an observation, O components."""
-
-    @property
-    def action_bounds(self) -> Bounds:
-        """Limits of an action, A components."""
-
-    @property
-    def draws(self) -> tuple[int, int, int]:
-        """How many uniform numbers `task`, `start` and `step` take."""
-
-    def task(self, draws: Array, *, xp: ModuleType = np) -> Array:
-        """Return tasks (..., K) drawn from the family."""
-
-    def start(self, task: Array, draws: Array, *, xp: ModuleType = np) -> Array:
-        """Return first positions (..., P)."""
-
-    def observation(self, position: Array, task: Array, *, xp: ModuleType = np) -> Array:
-        """Return observations (..., O)."""
-
-    def step(
-        self, position: Array, task: Array, action: Array, draws: Array, *, xp: ModuleType = np
-    ) -> tuple[Array, Array]:
-        """Return the next positions (..., P) and the rewards (...)."""
+from nmn_keras.envs.dynamics.base import Array, Bounds
 
 
 @dataclass(frozen=True)
