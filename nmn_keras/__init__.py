@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "ActorCritic": "nmn_keras.actor_critic",
-    "Architecture": "nmn_keras.networks",
+    "Architecture": "nmn_keras.architecture",
     "ModulatorGRUCell": "nmn_keras.layers",
     "NMNDense": "nmn_keras.layers",
     "OnnxAgent": "nmn_keras.runtime",
@@ -19,6 +19,7 @@ _HOMES = {
 }
 _MODULES = (
     "actor_critic",
+    "architecture",
     "baselines",
     "envs",
     "evaluation",
@@ -26,6 +27,7 @@ _MODULES = (
     "layers",
     "losses",
     "networks",
+    "presets",
     "recipes",
     "returns",
     "rollout",

@@ -13,15 +13,13 @@ from gymnasium.envs.registration import EnvSpec
 from keras import ops
 
 from nmn_keras import callbacks as nmn_callbacks
-from nmn_keras import checkpoint, envs, recipes, rollout, spaces
+from nmn_keras import checkpoint, envs, presets, recipes, rollout, spaces
+from nmn_keras.action_heads import split_policy
+from nmn_keras.architecture import Architecture
 from nmn_keras.evaluation import VALIDATION_SEED, benchmark_of, evaluate
-from nmn_keras.networks import ARCHITECTURES, Architecture, build_network, split_policy
+from nmn_keras.networks import build_network
 from nmn_keras.updates import backend_module
 from nmn_keras.updates.batch import trained_steps
-
-FAST_FEEDBACK: dict[str, Any] = {"reward_scale": 0.1, "log_var_min": -5.0}
-"""What the fast recipe changes in a preset: a smaller reward input, and a floor under the log-variance, without
-which the deviation collapses and the deterministic policy is never corrected."""
 
 
 class TrainingDiverged(RuntimeError):
@@ -82,7 +80,7 @@ class ActorCritic(keras.Model):
         self.recipe = recipes.get(recipe)
         self.seed = _check_integer("seed", seed, 0)
         actor_seed, critic_seed = np.random.SeedSequence(seed).generate_state(2).tolist()
-        self.actor = build_network(architecture, 2 * architecture.action_size, actor_seed, name="actor")
+        self.actor = build_network(architecture, architecture.policy_units, actor_seed, name="actor")
         self.critic = build_network(architecture, 1, critic_seed, name="critic")
         self.run = Run()
         self.optimizers: Any = ()  # an `Optimizers` once compiled
@@ -93,18 +91,15 @@ class ActorCritic(keras.Model):
         """An agent of the paper's architecture with fresh weights.
 
         Args:
-            name: one of `nmn_keras.networks.ARCHITECTURES`, such as "b1-nmn".
-            recipe: "fast", "paper", or a recipe instance; the fast recipe adds `FAST_FEEDBACK`.
+            name: one of `nmn_keras.presets.ARCHITECTURES`, such as "b1-nmn".
+            recipe: "fast", "paper", or a recipe instance; a fast recipe changes the architecture, see
+                `nmn_keras.presets.FAST`.
             seed: see the class.
 
         Raises:
             ValueError: if no preset has that name.
         """
-        if name not in ARCHITECTURES:
-            raise ValueError(f"Unknown preset. Known: {sorted(ARCHITECTURES)}. Received: {name!r}")
-        recipe, architecture = recipes.get(recipe), ARCHITECTURES[name]
-        if recipe.name == "fast":
-            architecture = dataclasses.replace(architecture, **FAST_FEEDBACK)
+        architecture, recipe = presets.get(name, recipe)
         return cls(architecture, recipe, seed, name=name.replace("-", "_"))
 
     # Training

@@ -80,10 +80,16 @@ def _add_train(commands):
 
 
 def _add_recipe_options(parser):
-    from nmn_keras import recipes
+    from nmn_keras import presets, recipes
 
     for name in sorted(recipes.RECIPES):
         _add_fields(parser, recipes.RECIPES[name])
+    changed = [
+        f"{bench}: {', '.join(f'{k} {v}' for k, v in s.recipe.items())}"
+        for bench, s in presets.FAST.items()
+        if s.recipe
+    ]
+    parser.epilog += f" Other defaults of the fast recipe on {'; '.join(changed)}."
 
 
 def _add_fields(parser, recipe):
@@ -129,15 +135,16 @@ def _positive(text):
 
 
 def _chosen_recipe(arguments):
-    from nmn_keras import recipes
+    """The recipe with the preset's settings, changed by the options given."""
+    from nmn_keras import presets, recipes
 
-    recipe = recipes.RECIPES[arguments.recipe]
+    _, recipe = presets.get(arguments.name, arguments.recipe)
     names = {field.name for field in dataclasses.fields(recipe)}
     every = {f.name for other in recipes.RECIPES.values() for f in dataclasses.fields(other)}
     given = {name: getattr(arguments, name) for name in every if hasattr(arguments, name)}
     if foreign := sorted(set(given) - names):
         raise ValueError(f"The {recipe.name!r} recipe has no {foreign}. It has {sorted(names)}.")
-    return recipe(**given)
+    return dataclasses.replace(recipe, **given)
 
 
 def _train(arguments):
@@ -180,9 +187,11 @@ def _write_origin(arguments, agent, run_dir):
     """Note what to type, and at which commit, to have this run again; a resumed run keeps its first note."""
     import keras
 
+    from nmn_keras import presets
+
     if (run_dir / "origin.json").exists():
         return
-    defaults = type(agent.recipe)()
+    _, defaults = presets.get(arguments.name, agent.recipe.name)
     changed = [
         f"--{field.name.replace('_', '-')} {getattr(agent.recipe, field.name)}"
         for field in dataclasses.fields(defaults)

@@ -15,6 +15,7 @@ CONTRACT_VERSION = "1"
 INPUTS = ("observation", "prev_action", "prev_reward", "state_in")
 OUTPUTS = ("action", "action_mean", "action_log_std", "state_out")
 OPTIONAL_OUTPUTS = ("z", "value")
+ACTION_HEADS = ("gaussian", "direction")
 WORDS = ("contract_version", "agent", "kind", "env_id", "action_head")
 JSON_TYPES = {
     "env_kwargs": dict,
@@ -54,6 +55,8 @@ def read_contract(session: onnxruntime.InferenceSession, source: str) -> Contrac
     """
     metadata = _decode_metadata(session.get_modelmeta().custom_metadata_map, source)
     inputs, outputs = _check_tensors(session, source)
+    if metadata["action_head"] == "gaussian":  # the first files of this version do not say that there is no period
+        metadata.setdefault("action_period", [None] * outputs["action"])
     _check_metadata(metadata, inputs, outputs, source)
     return Contract(metadata, inputs, outputs)
 
@@ -66,21 +69,23 @@ def _decode_metadata(raw: Mapping[str, str], source: str) -> dict[str, Any]:
             f"`contract_version` {CONTRACT_VERSION!r} in its metadata. "
             f"Received: {raw.get('contract_version')!r} in {source}"
         )
-    missing = [key for key in (*WORDS, *JSON_TYPES) if key not in raw]
+    periodic = ("action_period",) if raw.get("action_head") == "direction" else ()
+    required = (*WORDS, *JSON_TYPES, *periodic)
+    missing = [key for key in required if key not in raw]
     if missing:
         raise ValueError(
-            f"The agent's metadata is incomplete. Required are {', '.join((*WORDS, *JSON_TYPES))}. "
+            f"The agent's metadata is incomplete. Required are {', '.join(required)}. "
             f"Received: {source} without {', '.join(missing)}"
         )
     metadata: dict[str, Any] = dict(raw)
     # The runtime has no use for `scores`, but whoever reads the metadata wants it decoded.
-    for key in (*JSON_TYPES, *(["scores"] if "scores" in raw else [])):
+    for key in (*JSON_TYPES, *({"action_period", "scores"} & {*raw})):
         metadata[key] = _decode_value(key, raw[key], source)
     return metadata
 
 
 def _decode_value(key: str, text: str, source: str) -> Any:
-    kind = JSON_TYPES.get(key, object)
+    kind = {**JSON_TYPES, "action_period": list}.get(key, object)
     try:
         value = json.loads(text)
     except ValueError:
@@ -134,16 +139,21 @@ def _check_metadata(
         ("output action_log_std", outputs["action_log_std"], action),
         ("kind", metadata["kind"], "nmn" if "z" in outputs else "rnn"),
         ("signal_size", metadata["signal_size"], outputs.get("z", 0)),
-        ("action_head", metadata["action_head"], "gaussian"),
         ("observation_low", len(metadata["observation_low"]), observation),
         ("observation_high", len(metadata["observation_high"]), observation),
         ("action_low", len(metadata["action_low"]), action),
         ("action_high", len(metadata["action_high"]), action),
         ("action_scale", len(metadata["action_scale"]), action),
         ("action_offset", len(metadata["action_offset"]), action),
+        ("action_period", len(metadata["action_period"]), action),
         ("initial_state", len(metadata["initial_state"]), state),
         ("state_layout", sum(part["size"] for part in metadata["state_layout"]), state),
     ]
+    if metadata["action_head"] not in ACTION_HEADS:
+        raise ValueError(
+            "The agent has an action head that this version does not know. "
+            f"Accepted are {', '.join(ACTION_HEADS)}. Received: {metadata['action_head']!r} in {source}"
+        )
     for what, found, accepted in facts:
         if found != accepted:
             raise ValueError(

@@ -18,6 +18,7 @@ import numpy as np
 import onnx
 
 from nmn_keras import contract, envs, spaces
+from nmn_keras.step_graph import StepGraph
 
 FILES = ("policy.onnx", "golden.npz")
 GOLDEN_STEPS = 200
@@ -62,7 +63,7 @@ def describe(agent, name: str) -> dict[str, str]:
         "agent": name,
         "kind": a.kind,
         "env_id": run.env_id or "",
-        "action_head": "gaussian",
+        "action_head": a.action_head,
         "env_kwargs": run.env_kwargs,
         "observation_low": _bounds(found[0]),
         "observation_high": _bounds(found[1]),
@@ -70,6 +71,7 @@ def describe(agent, name: str) -> dict[str, str]:
         "action_high": _bounds(high),
         "action_scale": scale.tolist(),
         "action_offset": offset.tolist(),
+        "action_period": [a.action_period] * a.action_size,
         "signal_size": a.signal_units,
         "state_layout": layout,
         "initial_state": [0.0] * a.state_size,
@@ -144,12 +146,11 @@ class StepModel(keras.Model):
 
     def __init__(self, agent):
         super().__init__()
-        self.actor = agent.actor
-        self._outputs = agent.contract_outputs
+        self._graph = StepGraph(agent.actor)
 
     def call(self, inputs):
         """The contract's outputs of the contract's inputs, in order."""
-        return self._outputs(*inputs)
+        return self._graph(*inputs)
 
 
 def canonicalise(model: onnx.ModelProto, metadata: dict[str, str]) -> onnx.ModelProto:

@@ -14,6 +14,11 @@ def srelu(x):
     return ops.clip(x, -1.0, 1.0)
 
 
+def get_activation(name):
+    """The activation of that name: "srelu", or any that Keras knows."""
+    return srelu if name == "srelu" else keras.activations.get(name)
+
+
 def _positive_units(units, owner):
     if isinstance(units, bool) or not isinstance(units, int) or units < 1:
         raise ValueError(f"`units` of {owner} must be a positive integer. Received: units={units!r}")

@@ -7,186 +7,12 @@ baseline feeds `[x_t, a_{t-1}, r_{t-1}]` to the GRUs and then a plain MLP. Vecov
 Everything an agent remembers is one packed vector `state (N, S)`, zeros before the first step.
 """
 
-import dataclasses
-import math
-from typing import Any
-
 import keras
 import numpy as np
 from keras import ops
 
-from nmn_keras import envs, spaces
-from nmn_keras.layers import ModulatorGRUCell, NMNDense, srelu
-
-KINDS = ("nmn", "rnn")
-
-
-@dataclasses.dataclass(frozen=True)
-class Architecture:
-    """What a network is made of and how its numbers map to the environment's."""
-
-    kind: str
-    """"nmn" (neuromodulated) or "rnn" (the baseline)."""
-    observation_size: int
-    """O, length of the observation vector."""
-    action_size: int
-    """A, length of the action vector."""
-    gru_units: tuple[int, ...] = (50,)
-    """Units of each GRU, first to last; at least one."""
-    signal_units: int = 20
-    """k, size of the neuromodulatory signal z; 0 for an RNN, which has none."""
-    signal_activation: str = "relu"
-    """Activation of the layer that gives z."""
-    hidden_units: tuple[int, ...] = (10,)
-    """Units of the main network's hidden layers (NMN) or of the MLP after the GRUs (RNN); may be empty."""
-    activation: str = "srelu"
-    """Activation of the hidden layers: "srelu" or any Keras name."""
-    action_low: tuple[float | None, ...] | None = None
-    """Lower bounds of the action space, environment units; None = unbounded."""
-    action_high: tuple[float | None, ...] | None = None
-    """Upper bounds of the action space, environment units; None = unbounded."""
-    action_scale: tuple[float, ...] | None = None
-    """Environment units per network unit; None = 1."""
-    action_offset: tuple[float, ...] | None = None
-    """Environment action at network output 0; None = 0."""
-    action_period: float | None = None
-    """Period of a periodic action, environment units: the fed-back action is taken modulo it."""
-    feedback_scale: float = 1.0
-    """Factor on the action fed back to the network."""
-    reward_scale: float = 1.0
-    """Factor on the reward fed back to the network."""
-    log_var_offset: float = -1.0
-    """Constant added to the log-variance output (the authors' code)."""
-    log_var_min: float | None = None
-    """Lower bound of the log-variance, network units squared; None = unbounded."""
-    log_var_max: float | None = None
-    """Upper bound of the log-variance, network units squared; None = unbounded."""
-
-    def __post_init__(self):
-        _check_architecture(self)
-
-    @property
-    def state_layout(self) -> tuple[tuple[str, int], ...]:
-        """`(part, size)` of the packed state, in order."""
-        previous = (("prev_observation", self.observation_size),) if self.kind == "nmn" else ()
-        return previous + tuple((f"gru_{i}", units) for i, units in enumerate(self.gru_units))
-
-    @property
-    def state_size(self) -> int:
-        """S, length of the packed state."""
-        return sum(size for _, size in self.state_layout)
-
-    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """Bounds of the action, environment units, infinite where there is none: `(A,), (A,)`."""
-        low = self.action_low or (None,) * self.action_size
-        high = self.action_high or (None,) * self.action_size
-        return (
-            np.asarray([-math.inf if bound is None else bound for bound in low], "float32"),
-            np.asarray([math.inf if bound is None else bound for bound in high], "float32"),
-        )
-
-    def scaling(self) -> tuple[np.ndarray, np.ndarray]:
-        """Scale and offset from network to environment units: `(A,), (A,)`."""
-        scale = self.action_scale or (1.0,) * self.action_size
-        offset = self.action_offset or (0.0,) * self.action_size
-        return np.asarray(scale, "float32"), np.asarray(offset, "float32")
-
-    def to_environment(self, action, xp=np):
-        """Network action `(..., A)` to environment units, clipped to the action space.
-
-        `xp` is the array module: numpy, or `keras.ops` inside a graph.
-        """
-        scale, offset = self.scaling()
-        # Functions, not operators: torch tensors and numpy arrays do not mix in an expression.
-        return xp.clip(xp.add(xp.multiply(action, scale), offset), *self.bounds())
-
-    @classmethod
-    def for_env(cls, env, kind: str = "nmn", env_kwargs: dict | None = None, **fields) -> "Architecture":
-        """An architecture with an environment's sizes and bounds, and the paper's first network's layers.
-
-        Where an action is bounded on both sides, network outputs -1 to 1 span its range; elsewhere the scale is 1.
-
-        Args:
-            env: short name, Gymnasium id, spec, environment with a spec, or factory.
-            kind: "nmn" or "rnn".
-            env_kwargs: arguments of the environment.
-            **fields: any field of the class, instead of what is derived.
-
-        Raises:
-            ValueError: if the spaces are not one-dimensional Boxes.
-        """
-        made = envs.make(env, **(env_kwargs or {}))
-        try:
-            found = spaces.describe(made)
-        finally:
-            made.close()
-        layers = _B1_NMN if kind == "nmn" else _B1_RNN
-        chosen: dict[str, Any] = {**layers, "kind": kind, **_from_spaces(found), **fields}
-        return cls(**chosen)
-
-    def get_config(self) -> dict:
-        """The fields, ready for JSON."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_config(cls, config: dict) -> "Architecture":
-        """The inverse of `get_config`; lists become tuples.
-
-        Raises:
-            ValueError: for fields that an architecture does not have.
-        """
-        known = {field.name for field in dataclasses.fields(cls)}
-        if unknown := set(config) - known:
-            raise ValueError(
-                f"Unknown fields of an Architecture: {sorted(unknown)}. Known: {sorted(known)}. Received: {config!r}"
-            )
-        fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in config.items()}
-        return cls(**fields)
-
-
-def _from_spaces(found: spaces.Spaces) -> dict[str, Any]:
-    low, high = found.action_low, found.action_high
-    bounded = np.isfinite(low) & np.isfinite(high)
-    with np.errstate(invalid="ignore"):  # inf - inf where the range is not used
-        scale, offset = np.where(bounded, (high - low) / 2, 1.0), np.where(bounded, (high + low) / 2, 0.0)
-    return {
-        "observation_size": len(found.observation_low),
-        "action_size": len(low),
-        "action_low": tuple(float(x) if np.isfinite(x) else None for x in low),
-        "action_high": tuple(float(x) if np.isfinite(x) else None for x in high),
-        "action_scale": tuple(scale.tolist()),
-        "action_offset": tuple(offset.tolist()),
-    }
-
-
-def _check_architecture(arch: Architecture) -> None:
-    if arch.kind not in KINDS:
-        raise ValueError(f"`kind` must be one of {KINDS}. Received: kind={arch.kind!r}")
-    if not arch.gru_units:
-        raise ValueError("`gru_units` needs at least one GRU. Received: gru_units=()")
-    sizes = (arch.observation_size, arch.action_size, *arch.gru_units, *arch.hidden_units)
-    if any(isinstance(s, bool) or not isinstance(s, int) or s < 1 for s in sizes):
-        raise ValueError(
-            "`observation_size`, `action_size`, `gru_units` and `hidden_units` must be positive "
-            f"integers. Received: {sizes}"
-        )
-    if (arch.signal_units > 0) != (arch.kind == "nmn"):
-        raise ValueError(
-            "`signal_units` must be positive for an NMN and 0 for an RNN. "
-            f"Received: kind={arch.kind!r}, signal_units={arch.signal_units!r}"
-        )
-    for name in ("action_low", "action_high", "action_scale", "action_offset"):
-        value = getattr(arch, name)
-        if value is not None and len(value) != arch.action_size:
-            raise ValueError(
-                f"`{name}` needs one number per action dimension ({arch.action_size}). Received: {name}={value!r}"
-            )
-    _activation(arch.activation)
-    _activation(arch.signal_activation)
-
-
-def _activation(name):
-    return srelu if name == "srelu" else keras.activations.get(name)
+from nmn_keras.architecture import Architecture
+from nmn_keras.layers import ModulatorGRUCell, NMNDense, get_activation
 
 
 class RecurrentNetwork(keras.Model):
@@ -284,10 +110,9 @@ class RecurrentNetwork(keras.Model):
     def _feedback(self, observation, previous, prev_action, prev_reward):
         """The GRUs' input: observation of the network's kind, last action and reward, scaled."""
         a = self.architecture
-        if a.action_period is not None:
-            prev_action = ops.mod(prev_action, a.action_period)
         seen = observation if previous is None else previous
-        scaled = [_scale(prev_action, a.feedback_scale), _scale(prev_reward, a.reward_scale)]
+        played = a.head.feedback(prev_action, a.action_period)
+        scaled = [_scale(played, a.feedback_scale), _scale(prev_reward, a.reward_scale)]
         return ops.concatenate([seen, *scaled], axis=-1)
 
 
@@ -303,12 +128,12 @@ class NMN(RecurrentNetwork):
         a = self.architecture
         self.signal = keras.layers.Dense(
             a.signal_units,
-            activation=_activation(a.signal_activation),
+            activation=get_activation(a.signal_activation),
             kernel_initializer=self._initializer(),
             name="signal",
         )
         units = (*a.hidden_units, self.output_units)
-        activations = (*(_activation(a.activation),) * len(a.hidden_units), None)
+        activations = (*(get_activation(a.activation),) * len(a.hidden_units), None)
         self.main = [
             NMNDense(
                 n,
@@ -338,7 +163,7 @@ class RNN(RecurrentNetwork):
     def _create_readout(self):
         a = self.architecture
         units = (*a.hidden_units, self.output_units)
-        activations = (*(_activation(a.activation),) * len(a.hidden_units), None)
+        activations = (*(get_activation(a.activation),) * len(a.hidden_units), None)
         self.main = [
             keras.layers.Dense(n, activation, kernel_initializer=self._initializer(), name=f"main_{i}")
             for i, (n, activation) in enumerate(zip(units, activations, strict=True))
@@ -360,49 +185,7 @@ def build_network(architecture: Architecture, output_units: int, seed: int = 0, 
     return network(architecture, output_units, seed, **kwargs)
 
 
-def split_policy(architecture: Architecture, output):
-    """Actor output `(..., 2A)` to mean and log-variance, `(..., A)` each, network units."""
-    mean = output[..., : architecture.action_size]
-    log_var = output[..., architecture.action_size :] + architecture.log_var_offset
-    if architecture.log_var_min is not None:
-        log_var = ops.maximum(log_var, architecture.log_var_min)
-    if architecture.log_var_max is not None:
-        log_var = ops.minimum(log_var, architecture.log_var_max)
-    return mean, log_var
-
-
 def count_parameters(architecture: Architecture) -> dict[str, int]:
     """Trainable parameters of actor and critic: `{"actor": n, "critic": n}`."""
-    outputs = {"actor": 2 * architecture.action_size, "critic": 1}
+    outputs = {"actor": architecture.policy_units, "critic": 1}
     return {role: build_network(architecture, n).count_params() for role, n in outputs.items()}
-
-
-_B1: dict[str, Any] = {
-    "observation_size": 1,
-    "action_size": 1,
-    "gru_units": (50,),
-    "action_low": (-20.0,),
-    "action_high": (20.0,),
-    "action_scale": (5.0,),
-}
-# Actions of b2 and b3 are directions in half-turns; the authors feed back the angle in [0, 2 pi).
-_DIRECTION: dict[str, Any] = {
-    "action_size": 1,
-    "gru_units": (100, 75),
-    "action_period": 2.0,
-    "feedback_scale": math.pi,
-}
-_B1_NMN: dict[str, Any] = {"kind": "nmn", "signal_units": 20, "hidden_units": (10,)}
-_B1_RNN: dict[str, Any] = {"kind": "rnn", "signal_units": 0, "hidden_units": (20, 10), "activation": "relu"}
-_DEEP_NMN: dict[str, Any] = {"kind": "nmn", "signal_units": 45, "hidden_units": (30, 10)}
-_DEEP_RNN: dict[str, Any] = {"kind": "rnn", "signal_units": 0, "hidden_units": (45, 30, 10)}
-
-ARCHITECTURES = {
-    "b1-nmn": Architecture(**_B1_NMN, **_B1),
-    "b1-rnn": Architecture(**_B1_RNN, **_B1),
-    "b2-nmn": Architecture(observation_size=2, **_DEEP_NMN, **_DIRECTION),
-    "b2-rnn": Architecture(observation_size=2, **_DEEP_RNN, **_DIRECTION),
-    "b3-nmn": Architecture(observation_size=4, **_DEEP_NMN, **_DIRECTION),
-    "b3-rnn": Architecture(observation_size=4, **_DEEP_RNN, **_DIRECTION),
-}
-"""The paper's networks (Table "architectures" and the authors' code), by zoo name."""

@@ -92,6 +92,7 @@ class OnnxAgent:
         self.action_high = _bound(self.metadata["action_high"], math.inf)
         self.action_scale = np.asarray(self.metadata["action_scale"], np.float32)
         self.action_offset = np.asarray(self.metadata["action_offset"], np.float32)
+        self.action_period = _bound(self.metadata["action_period"], math.inf)
         self._initial_state = np.asarray(self.metadata["initial_state"], np.float32)
 
     def __repr__(self) -> str:
@@ -187,7 +188,13 @@ class OnnxAgent:
         mean = outputs["action_mean"]
         noise = rng.standard_normal(mean.shape, dtype=np.float32)
         drawn = mean + np.exp(outputs["action_log_std"]) * noise
-        return np.clip(drawn * self.action_scale + self.action_offset, self.action_low, self.action_high)
+        action = drawn * self.action_scale + self.action_offset
+        periodic = np.isfinite(self.action_period)
+        if periodic.any():
+            low = np.where(np.isfinite(self.action_low), self.action_low, self.action_offset - self.action_scale)
+            wrapped = np.mod(action - low, np.where(periodic, self.action_period, 1.0)) + low
+            action = np.where(periodic, wrapped, action)
+        return np.clip(action, self.action_low, self.action_high).astype(np.float32)
 
     def check(
         self, observation: Any, prev_action: Any, prev_reward: Any, state: Any

@@ -11,7 +11,7 @@ from keras.ops import convert_to_numpy
 from on_backend import on_tensors, value_and_gradients
 
 from nmn_keras.actor_critic import ActorCritic, Run
-from nmn_keras.networks import Architecture
+from nmn_keras.architecture import Architecture
 from nmn_keras.recipes import FastRecipe, PaperRecipe
 from nmn_keras.updates import batch
 

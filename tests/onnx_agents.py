@@ -76,6 +76,7 @@ class TinyAgent:
             "action_high": [None if math.isinf(self.high) else self.high] * self.action,
             "action_scale": self.weights["scale"].tolist(),
             "action_offset": self.weights["offset"].tolist(),
+            "action_period": [None] * self.action,
             "signal_size": SIGNAL,
             "state_layout": layout,
             "initial_state": [0.0] * self.state,

@@ -77,7 +77,10 @@ def network_step(architecture, weights, observation, prev_action, prev_reward, s
     seen, hidden = observation, state
     if is_nmn:
         seen, hidden = state[:, : a.observation_size], state[:, a.observation_size :]
-    if a.action_period is not None:
+    if a.action_head == "direction":
+        turn = np.exp(2j * np.pi * prev_action / a.action_period)
+        prev_action = np.concatenate([turn.real, turn.imag], axis=1)
+    elif a.action_period is not None:
         prev_action = prev_action - a.action_period * np.floor(prev_action / a.action_period)
     y = np.concatenate([seen, prev_action * a.feedback_scale, prev_reward * a.reward_scale], 1)
     advanced = []
@@ -99,6 +102,29 @@ def network_step(architecture, weights, observation, prev_action, prev_reward, s
     return y, signal, np.concatenate(remembered, axis=1)
 
 
+def policy(architecture, output):
+    """Actor output `(..., outputs)` to mean and log-variance, network units."""
+    a, size = architecture, architecture.action_size
+    mean, log_var = output[..., :-size], output[..., -size:] + a.log_var_offset
+    if a.action_head == "direction":
+        mean = np.angle(mean[..., :size] + 1j * mean[..., size:]) / np.pi
+    bounds = (-np.inf if a.log_var_min is None else a.log_var_min, np.inf if a.log_var_max is None else a.log_var_max)
+    return mean, np.clip(log_var, *bounds)
+
+
+def environment_action(architecture, action):
+    """Action `(..., A)` from network to environment units: wrapped if periodic, clipped into its bounds."""
+    a = architecture
+    scale, offset = np.asarray(a.action_scale or 1.0), np.asarray(a.action_offset or 0.0)
+    action = action * scale + offset
+    low, high = a.bounds()
+    if a.action_period is not None:
+        start = np.where(np.isfinite(low), low, offset - scale)
+        turns = (action - start) / a.action_period
+        action = start + a.action_period * (turns - np.floor(turns))
+    return np.clip(action, low, high)
+
+
 def network_sequence(architecture, weights, observation, prev_action, prev_reward, state, keep):
     """Iterated `network_step`, memory zeroed where `keep` is 0; gives outputs and packed states."""
     outputs, states = [], []
@@ -112,7 +138,7 @@ def network_sequence(architecture, weights, observation, prev_action, prev_rewar
 def parameter_count(architecture, outputs):
     """Weights of a network, counted by hand from the layer sizes."""
     a, total = architecture, 0
-    width = a.observation_size + a.action_size + 1
+    width = a.observation_size + a.action_size * (2 if a.action_head == "direction" else 1) + 1
     for units in a.gru_units:
         total += 3 * units * (width + units + 1)
         width = units
@@ -127,15 +153,6 @@ def parameter_count(architecture, outputs):
         total += units * (width + 1 + 2 * a.signal_units)
         width = units
     return total
-
-
-def policy(architecture, output):
-    """Mean and log-variance of an actor's output."""
-    a = architecture
-    low = -np.inf if a.log_var_min is None else a.log_var_min
-    high = np.inf if a.log_var_max is None else a.log_var_max
-    mean, log_var = np.split(output, 2, axis=-1)
-    return mean, np.minimum(np.maximum(log_var + a.log_var_offset, low), high)
 
 
 # Losses

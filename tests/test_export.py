@@ -29,7 +29,7 @@ ARCHITECTURES = {
         hidden_units=(7, 6, 5, 4),
         activation="sigmoid",
         action_low=(None, -0.5),
-        action_high=(2.0, None),
+        action_high=(2.0, 1.5),
         action_scale=(3.0, 0.1),
         action_offset=(-1.0, 0.2),
         action_period=2.0,
@@ -37,6 +37,33 @@ ARCHITECTURES = {
         reward_scale=0.1,
         log_var_min=-1.2,
         log_var_max=-0.8,
+    ),
+    "nmn of directions": lambda: Architecture(
+        kind="nmn",
+        observation_size=2,
+        action_size=2,
+        gru_units=(5, 4),
+        signal_units=6,
+        hidden_units=(7,),
+        action_low=(-1.0, 1.0),
+        action_high=(5.0, 7.0),
+        action_scale=(3.0, 3.0),
+        action_offset=(2.0, 4.0),
+        action_head="direction",
+        action_period=6.0,
+        log_var_max=-1.5,
+    ),
+    "rnn of a direction": lambda: Architecture(
+        kind="rnn",
+        observation_size=2,
+        action_size=1,
+        gru_units=(5,),
+        signal_units=0,
+        hidden_units=(7,),
+        action_low=(-1.0,),
+        action_high=(1.0,),
+        action_head="direction",
+        action_period=2.0,
     ),
 }
 
@@ -95,10 +122,8 @@ def test_the_graph_is_the_network_of_the_equations(pair):
 
     def reference(observation, prev_action, prev_reward, state):
         output, signal, state = references.network_step(a, weights, observation, prev_action, prev_reward, state)
-        mean, log_var = np.split(output, 2, axis=1)
-        log_var = np.clip(log_var + a.log_var_offset, a.log_var_min or -np.inf, a.log_var_max or np.inf)
-        scale, offset = a.action_scale or 1.0, a.action_offset or 0.0
-        action = np.clip(mean * scale + offset, *a.bounds())
+        mean, log_var = references.policy(a, output)
+        action = references.environment_action(a, mean)
         outputs = {"action": action, "action_mean": mean, "action_log_std": log_var / 2, "state_out": state}
         return outputs | ({} if signal is None else {"z": signal})
 
@@ -135,7 +160,7 @@ def test_the_metadata_is_complete(pair):
     a, onnx_agent = agent.architecture, OnnxAgent(directory / "policy.onnx")
     metadata = onnx_agent.metadata
     assert {*contract.WORDS, *contract.JSON_TYPES} <= metadata.keys()
-    words = {"agent": "tiny", "kind": a.kind, "contract_version": "1", "action_head": "gaussian"}
+    words = {"agent": "tiny", "kind": a.kind, "contract_version": "1", "action_head": a.action_head}
     assert words.items() <= metadata.items()
     assert {name: metadata[name] for name in EXTRA} == EXTRA
     assert metadata["action_low"] == list(a.action_low) and metadata["action_high"] == list(a.action_high)

@@ -6,7 +6,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from tiny_envs import Faulty, Patchwork
 
 from nmn_keras import envs, rollout
-from nmn_keras.networks import Architecture
+from nmn_keras.architecture import Architecture
 from nmn_keras.recipes import FastRecipe
 
 STEPS, N = 33, 4

@@ -7,7 +7,7 @@ packed states `(M, S)` before each segment.
 from keras import ops
 
 from nmn_keras import losses, returns
-from nmn_keras.networks import split_policy
+from nmn_keras.action_heads import split_policy
 
 _INPUTS = ("observation", "prev_action", "prev_reward", "keep")
 
@@ -79,9 +79,10 @@ def actor_loss(actor, recipe, batch, coefficients):
     """Policy loss of a batch and its KL divergence from the policy that played."""
     output, _ = actor.sequence(*(batch[n] for n in _INPUTS[:3]), batch["actor_state"], batch["keep"])
     mean, log_var = split_policy(actor.architecture, output)
-    old = losses.gaussian_log_prob(batch["action"], batch["mean"], batch["log_var"])
-    ratio = ops.exp(losses.gaussian_log_prob(batch["action"], mean, log_var) - old)
-    kl = ops.mean(losses.gaussian_kl(batch["mean"], batch["log_var"], mean, log_var))
+    period = actor.architecture.head.period
+    old = losses.gaussian_log_prob(batch["action"], batch["mean"], batch["log_var"], period)
+    ratio = ops.exp(losses.gaussian_log_prob(batch["action"], mean, log_var, period) - old)
+    kl = ops.mean(losses.gaussian_kl(batch["mean"], batch["log_var"], mean, log_var, period))
     return recipe.policy_loss(ratio, batch["advantage"], kl, coefficients), kl
 
 

@@ -11,7 +11,8 @@ from keras.ops import convert_to_tensor
 from numpy.testing import assert_allclose, assert_array_equal
 from on_backend import as_numpy, compiled, on_tensors, value_and_gradients
 
-from nmn_keras.networks import Architecture, build_network
+from nmn_keras.architecture import Architecture
+from nmn_keras.networks import build_network
 from nmn_keras.recipes import FastRecipe, PaperRecipe
 from nmn_keras.updates import batch
 
@@ -51,7 +52,7 @@ class ShownValues(FastRecipe):
 @functools.cache
 def network(kind, role):
     architecture = ARCHITECTURES[kind]
-    made = build_network(architecture, 2 * architecture.action_size if role == "actor" else 1)
+    made = build_network(architecture, architecture.policy_units if role == "actor" else 1)
     made.set_weights(references.random_weights(made, seed=len(role)))
     return made
 
@@ -67,7 +68,7 @@ def drifted_weights(kind):
 @functools.cache
 def drifting_actor(kind):
     """A network for an actor's weights and what they become."""
-    return build_network(ARCHITECTURES[kind], 2 * ARCHITECTURES[kind].action_size)
+    return build_network(ARCHITECTURES[kind], ARCHITECTURES[kind].policy_units)
 
 
 @functools.cache

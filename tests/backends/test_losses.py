@@ -57,6 +57,17 @@ def test_kl_is_the_integral_under_the_old_policy():
     assert_allclose(on_tensors(losses.gaussian_kl, *arrays), integral, rtol=1e-5)
 
 
+def test_on_a_circle_differences_do_not_count_whole_turns():
+    mean, new_mean, log_var, new_log_var = draw(*[(6, 4, 2)] * 4, seed=1)
+    mean, new_mean = np.clip(mean, -0.7, 0.7), np.clip(new_mean, -0.25, 0.25)  # less than half a period apart
+    turns = 2.0 * np.random.default_rng(2).integers(-2, 3, (6, 4, 2)).astype("float32")
+    density = on_tensors(lambda *x: losses.gaussian_log_prob(*x, period=2.0), new_mean + turns, mean, log_var)
+    assert_allclose(density, references.gaussian_log_prob(new_mean, mean, log_var), rtol=1e-4, atol=1e-5)
+    kl = on_tensors(lambda *x: losses.gaussian_kl(*x, period=2.0), mean, log_var, new_mean + turns, new_log_var)
+    assert_allclose(kl, references.gaussian_kl(mean, log_var, new_mean, new_log_var), rtol=1e-4, atol=1e-5)
+    assert np.abs(on_tensors(losses.gaussian_log_prob, new_mean + turns, mean, log_var) - density).max() > 1.0
+
+
 @pytest.mark.parametrize("kl", [0.001, 0.0059, 0.02, 0.5])
 def test_penalised_loss_is_the_paper_s(kl):
     ratio, advantage = draw((5, 4), (5, 4))

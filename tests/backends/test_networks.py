@@ -10,14 +10,11 @@ from keras.ops import convert_to_numpy, convert_to_tensor
 from numpy.testing import assert_allclose, assert_array_equal
 from on_backend import compiled, on_tensors, value_and_gradients
 
+from nmn_keras.action_heads import split_policy
 from nmn_keras.actor_critic import ActorCritic
-from nmn_keras.networks import (
-    ARCHITECTURES,
-    Architecture,
-    build_network,
-    count_parameters,
-    split_policy,
-)
+from nmn_keras.architecture import Architecture
+from nmn_keras.networks import build_network, count_parameters
+from nmn_keras.presets import ARCHITECTURES
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}  # float32 against float64 over a dozen recurrent steps
 STEPS, ROWS = 7, 3
@@ -29,6 +26,10 @@ CASES = {
         action_period=2.0, feedback_scale=np.pi, reward_scale=0.1,
     ),
     "nmn of three GRUs without hidden layers": Architecture("nmn", 1, 3, (2, 4, 3), 2, "tanh", ()),
+    "nmn of directions": Architecture(
+        "nmn", 2, 2, (4, 3), 2, "relu", (5,), action_scale=(3.0, 3.0), action_offset=(0.5, 0.0),
+        action_head="direction", action_period=6.0, feedback_scale=0.5,
+    ),
     "rnn": Architecture("rnn", 2, 1, (4,), 0, hidden_units=(5, 3), activation="relu"),
     "rnn of two GRUs without hidden layers": Architecture(
         "rnn", 3, 2, (3, 4), 0, hidden_units=(), feedback_scale=0.2, reward_scale=0.1
@@ -38,8 +39,8 @@ CASES = {
     ),
 }  # fmt: skip
 EVERY_FIELD = Architecture(
-    "nmn", 3, 2, (4, 3), 2, "sigmoid", (3, 2), "tanh", (-1.0, None), (None, 2.0), (0.5, 2.0),
-    (0.0, -1.0), 2.0, 0.3, 0.1, -2.0, -5.0, 1.5,
+    "nmn", 3, 2, (4, 3), 2, "sigmoid", (3, 2), "tanh", (-1.0, None), (2.0, 2.0), (1.5, 1.5),
+    (0.0, -1.0), "direction", 3.0, 0.3, 0.1, -2.0, -5.0, 1.5,
 )  # fmt: skip
 
 
@@ -47,7 +48,7 @@ EVERY_FIELD = Architecture(
 def drawn_network(case):
     """A network of a case with drawn weights, biases included, and its weights."""
     architecture = CASES[case]
-    network = build_network(architecture, 2 * architecture.action_size)
+    network = build_network(architecture, architecture.policy_units)
     weights = references.random_weights(network, seed=4)
     network.set_weights(weights)
     return network, weights
@@ -101,7 +102,7 @@ def test_sequence_is_the_iterated_reference(case):
 def test_sequence_gradient_is_the_slope_of_the_reference(case):
     network, weights = drawn_network(case)
     arrays = draw_inputs(CASES[case])
-    outputs = 2 * CASES[case].action_size
+    outputs = CASES[case].policy_units
     weigh = np.random.default_rng(6).normal(size=(STEPS, ROWS, outputs)).astype("float32")
 
     def loss():
@@ -184,7 +185,7 @@ def test_actor_and_critic_share_nothing():
 @pytest.mark.parametrize("case", CASES)
 def test_parameters_are_counted_by_hand(case):
     network, _ = drawn_network(case)
-    outputs = 2 * CASES[case].action_size
+    outputs = CASES[case].policy_units
     assert network.count_params() == references.parameter_count(CASES[case], outputs)
 
 
@@ -258,6 +259,43 @@ def test_output_is_split_in_means_then_log_variances():
     assert_array_equal(log_var, output[..., 3:] - 2.0)
 
 
+def test_a_direction_is_the_angle_of_a_vector():
+    a = CASES["nmn of directions"]
+    half_turns = np.array([[[0.0, -0.75], [1.0, 0.25]], [[0.5, 0.125], [-0.5, -0.25]]])
+    length = np.array([[[2.0, 0.5], [1.0, 3.0]], [[0.7, 1.0], [4.0, 0.1]]])
+    vector = [length * np.cos(np.pi * half_turns), length * np.sin(np.pi * half_turns)]
+    output = np.concatenate([*vector, half_turns], axis=-1).astype("float32")
+    mean, log_var = on_tensors(lambda x: split_policy(a, x), output)
+    assert_allclose(np.cos(np.pi * mean), np.cos(np.pi * half_turns), atol=1e-5)
+    assert_allclose(np.sin(np.pi * mean), np.sin(np.pi * half_turns), atol=1e-5)
+    assert_allclose(log_var, half_turns - 1.0, atol=1e-6)
+    assert np.isfinite(on_tensors(lambda x: split_policy(a, x)[0], np.zeros((3, 6), "float32"))).all()
+
+
+@pytest.mark.parametrize(("low", "start"), [(None, -2.5), ((-2.5, -2.5), -2.5), ((1.0, 0.0), (1.0, 0.0))])
+def test_periodic_actions_are_wrapped_into_one_period(low, start):
+    high = None if low is None else tuple(bound + 6.0 for bound in low)
+    a = dataclasses.replace(CASES["nmn of directions"], action_low=low, action_high=high, action_offset=(0.5, 0.5))
+    action = np.random.default_rng(0).uniform(-5.0, 5.0, (50, 2)).astype("float32")
+    found = a.to_environment(action)
+    turns = (found - (3.0 * action + 0.5)) / 6.0
+    assert_allclose(turns, np.round(turns), atol=1e-5)
+    assert np.abs(turns).max() > 0.5
+    assert (found >= np.asarray(start)).all() and (found <= np.asarray(start) + 6.0).all()
+    assert_allclose(convert_to_numpy(a.to_environment(convert_to_tensor(action), keras.ops)), found, atol=1e-5)
+
+
+def test_feedback_of_a_direction_does_not_jump():
+    network, _ = drawn_network("nmn of directions")
+    observation, action, reward, state, _ = draw_inputs(CASES["nmn of directions"])
+    step = compiled(network, network.step)
+    here, turned, elsewhere = (
+        convert_to_numpy(step(observation[0], action[0] + shift, reward[0], state)[1]) for shift in (0.0, 6.0, 1.0)
+    )
+    assert_allclose(here, turned, rtol=1e-4, atol=1e-5)
+    assert np.abs(here - elsewhere).max() > 0.01
+
+
 # Architecture
 
 
@@ -289,12 +327,20 @@ def test_packed_state_is_laid_out_in_order():
         ({"hidden_units": (2.5,)}, "must be positive integers. Received: (2, 1, 4, 2.5)"),
         ({"observation_size": 0}, "must be positive integers. Received: (0, 1, 4, 5)"),
         ({"action_size": True}, "must be positive integers. Received: (2, True, 4, 5)"),
-        ({"signal_units": 0}, "positive for an NMN and 0 for an RNN. Received: kind='nmn', sig"),
-        ({"kind": "rnn"}, "positive for an NMN and 0 for an RNN. Received: kind='rnn', signal_u"),
+        ({"signal_units": 0}, "positive integer for an NMN and 0 for an RNN. Received: kind='nmn', sig"),
+        ({"kind": "rnn"}, "positive integer for an NMN and 0 for an RNN. Received: kind='rnn', signal_u"),
         ({"action_low": (1.0, 2.0)}, "(1). Received: action_low=(1.0, 2.0)"),
-        ({"action_high": ()}, "`action_high` needs one number per action dimension (1). Received"),
+        ({"action_high": ()}, "`action_high` needs a tuple of one number per action dimension (1). Received"),
         ({"action_scale": (1.0, 2.0)}, "(1). Received: action_scale=(1.0, 2.0)"),
         ({"action_offset": (1.0, 2.0)}, "(1). Received: action_offset=(1.0, 2.0)"),
+        ({"signal_units": 2.5}, "positive integer for an NMN and 0 for an RNN. Received: kind='nmn', sig"),
+        ({"action_low": (3.0,), "action_high": (2.0,)}, "`action_low` must lie below `action_high`"),
+        ({"action_scale": (0.0,)}, "`action_scale` must be finite and not 0"),
+        ({"action_head": "categorical"}, "`action_head` must be one of ('gaussian', 'direction'). Received: action_h"),
+        ({"action_head": "direction"}, "'direction' needs an `action_period` of 2.0 times `action_scale`. Rec"),
+        ({"action_period": 2.0, "action_low": (0.0,), "action_high": (1.0,)}, "must be one period apart"),
+        ({"action_period": -2.0}, "`action_period` must be positive and finite. Received: action_period=-2.0"),
+        ({"log_var_min": 1.0, "log_var_max": -1.0}, "`log_var_min` must lie below `log_var_max`. Received: log_v"),
         ({"activation": "sreluu"}, "sreluu"),
         ({"signal_activation": "reluu"}, "reluu"),
     ],
@@ -303,6 +349,11 @@ def test_bad_architectures_are_refused(change, message):
     with pytest.raises(ValueError) as caught:
         dataclasses.replace(CASES["nmn"], **change)
     assert message in str(caught.value)
+
+
+def test_lists_are_refused():
+    with pytest.raises(TypeError, match=r"`gru_units` must be a tuple. Received: gru_units=\[4\]"):
+        dataclasses.replace(CASES["nmn"], gru_units=[4])
 
 
 def test_unknown_fields_are_refused():

@@ -1,0 +1,252 @@
+"""What a network is made of: the `Architecture` dataclass, checked and ready for JSON."""
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+
+from nmn_keras import envs, spaces
+from nmn_keras.action_heads import HEADS
+from nmn_keras.layers import get_activation
+
+KINDS = ("nmn", "rnn")
+
+
+@dataclasses.dataclass(frozen=True)
+class Architecture:
+    """What a network is made of and how its numbers map to the environment's."""
+
+    kind: str
+    """"nmn" (neuromodulated) or "rnn" (the baseline)."""
+    observation_size: int
+    """O, length of the observation vector."""
+    action_size: int
+    """A, length of the action vector."""
+    gru_units: tuple[int, ...] = (50,)
+    """Units of each GRU, first to last; at least one."""
+    signal_units: int = 20
+    """k, size of the neuromodulatory signal z; 0 for an RNN, which has none."""
+    signal_activation: str = "relu"
+    """Activation of the layer that gives z."""
+    hidden_units: tuple[int, ...] = (10,)
+    """Units of the main network's hidden layers (NMN) or of the MLP after the GRUs (RNN); may be empty."""
+    activation: str = "srelu"
+    """Activation of the hidden layers: "srelu" or any Keras name."""
+    action_low: tuple[float | None, ...] | None = None
+    """Lower bounds of the action space, environment units; None = unbounded."""
+    action_high: tuple[float | None, ...] | None = None
+    """Upper bounds of the action space, environment units; None = unbounded."""
+    action_scale: tuple[float, ...] | None = None
+    """Environment units per network unit; None = 1."""
+    action_offset: tuple[float, ...] | None = None
+    """Environment action at network output 0; None = 0."""
+    action_head: str = "gaussian"
+    """"gaussian" (the paper's) or "direction" (a periodic action as the angle of a vector)."""
+    action_period: float | None = None
+    """Period of a periodic action, environment units: actions are wrapped, not clipped; None = not periodic."""
+    feedback_scale: float = 1.0
+    """Factor on the action fed back to the network."""
+    reward_scale: float = 1.0
+    """Factor on the reward fed back to the network."""
+    log_var_offset: float = -1.0
+    """Constant added to the log-variance output (the authors' code)."""
+    log_var_min: float | None = None
+    """Lower bound of the log-variance, network units squared; None = unbounded."""
+    log_var_max: float | None = None
+    """Upper bound of the log-variance, network units squared; None = unbounded."""
+
+    def __post_init__(self):
+        _check_architecture(self)
+
+    @property
+    def head(self):
+        """The action head's functions."""
+        return HEADS[self.action_head]
+
+    @property
+    def policy_units(self) -> int:
+        """Length of the actor's output."""
+        return (self.head.mean_outputs + 1) * self.action_size
+
+    @property
+    def state_layout(self) -> tuple[tuple[str, int], ...]:
+        """`(part, size)` of the packed state, in order."""
+        previous = (("prev_observation", self.observation_size),) if self.kind == "nmn" else ()
+        return previous + tuple((f"gru_{i}", units) for i, units in enumerate(self.gru_units))
+
+    @property
+    def state_size(self) -> int:
+        """S, length of the packed state."""
+        return sum(size for _, size in self.state_layout)
+
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds of the action, environment units, infinite where there is none: `(A,), (A,)`."""
+        low = self.action_low or (None,) * self.action_size
+        high = self.action_high or (None,) * self.action_size
+        return (
+            np.asarray([-math.inf if bound is None else bound for bound in low], "float32"),
+            np.asarray([math.inf if bound is None else bound for bound in high], "float32"),
+        )
+
+    def scaling(self) -> tuple[np.ndarray, np.ndarray]:
+        """Scale and offset from network to environment units: `(A,), (A,)`."""
+        scale = self.action_scale or (1.0,) * self.action_size
+        offset = self.action_offset or (0.0,) * self.action_size
+        return np.asarray(scale, "float32"), np.asarray(offset, "float32")
+
+    def to_environment(self, action, xp=np):
+        """Network action `(..., A)` to environment units, inside the action space: wrapped if periodic, else clipped.
+
+        `xp` is the array module: numpy, or `keras.ops` inside a graph.
+        """
+        scale, offset = self.scaling()
+        # Functions, not operators: torch tensors and numpy arrays do not mix in an expression.
+        action = xp.add(xp.multiply(action, scale), offset)
+        if self.action_period is not None:
+            low = self.bounds()[0]
+            low = np.where(np.isfinite(low), low, offset - scale)
+            action = xp.add(xp.mod(xp.subtract(action, low), np.float32(self.action_period)), low)
+        return xp.clip(action, *self.bounds())
+
+    @classmethod
+    def for_env(cls, env, kind: str = "nmn", env_kwargs: dict | None = None, **fields) -> "Architecture":
+        """An architecture with an environment's sizes and bounds, and the paper's first network's layers.
+
+        Where an action is bounded on both sides, network outputs -1 to 1 span its range; elsewhere the scale is 1.
+        That an action is periodic no space says: give `action_period`, and "direction" as `action_head`.
+
+        Args:
+            env: short name, Gymnasium id, spec, environment with a spec, or factory.
+            kind: "nmn" or "rnn".
+            env_kwargs: arguments of the environment.
+            **fields: any field of the class, instead of what is derived.
+
+        Raises:
+            ValueError: if the spaces are not one-dimensional Boxes.
+        """
+        made = envs.make(env, **(env_kwargs or {}))
+        try:
+            found = spaces.describe(made)
+        finally:
+            made.close()
+        layers = FIRST_LAYERS.get(kind, {})
+        chosen: dict[str, Any] = {**layers, "kind": kind, **_from_spaces(found), **fields}
+        return cls(**chosen)
+
+    def get_config(self) -> dict:
+        """The fields, ready for JSON."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_config(cls, config: dict) -> "Architecture":
+        """The inverse of `get_config`; lists become tuples.
+
+        Raises:
+            ValueError: for fields that an architecture does not have.
+        """
+        known = {field.name for field in dataclasses.fields(cls)}
+        if unknown := set(config) - known:
+            raise ValueError(
+                f"Unknown fields of an Architecture: {sorted(unknown)}. Known: {sorted(known)}. Received: {config!r}"
+            )
+        fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in config.items()}
+        return cls(**fields)
+
+
+FIRST_LAYERS: dict[str, dict[str, Any]] = {
+    "nmn": {"gru_units": (50,), "signal_units": 20, "hidden_units": (10,)},
+    "rnn": {"gru_units": (50,), "signal_units": 0, "hidden_units": (20, 10), "activation": "relu"},
+}
+"""Layers of the paper's networks for its first benchmark, by kind."""
+
+
+def _from_spaces(found: spaces.Spaces) -> dict[str, Any]:
+    low, high = found.action_low, found.action_high
+    bounded = np.isfinite(low) & np.isfinite(high)
+    with np.errstate(invalid="ignore"):  # inf - inf where the range is not used
+        scale, offset = np.where(bounded, (high - low) / 2, 1.0), np.where(bounded, (high + low) / 2, 0.0)
+    return {
+        "observation_size": len(found.observation_low),
+        "action_size": len(low),
+        "action_low": tuple(float(x) if np.isfinite(x) else None for x in low),
+        "action_high": tuple(float(x) if np.isfinite(x) else None for x in high),
+        "action_scale": tuple(scale.tolist()),
+        "action_offset": tuple(offset.tolist()),
+    }
+
+
+def _check_architecture(arch: Architecture) -> None:
+    for name, accepted in (("kind", KINDS), ("action_head", tuple(HEADS))):
+        if getattr(arch, name) not in accepted:
+            raise ValueError(f"`{name}` must be one of {accepted}. Received: {name}={getattr(arch, name)!r}")
+    _check_sizes(arch)
+    _check_action(arch)
+    _check_numbers(arch)
+    get_activation(arch.activation)
+    get_activation(arch.signal_activation)
+
+
+def _check_sizes(arch):
+    for name in ("gru_units", "hidden_units"):
+        if not isinstance(getattr(arch, name), tuple):
+            raise TypeError(f"`{name}` must be a tuple. Received: {name}={getattr(arch, name)!r}")
+    if not arch.gru_units:
+        raise ValueError("`gru_units` needs at least one GRU. Received: gru_units=()")
+    sizes = (arch.observation_size, arch.action_size, *arch.gru_units, *arch.hidden_units)
+    if not all(_is_integer(size) and size > 0 for size in sizes):
+        raise ValueError(
+            "`observation_size`, `action_size`, `gru_units` and `hidden_units` must be positive "
+            f"integers. Received: {sizes}"
+        )
+    if not _is_integer(arch.signal_units) or (arch.signal_units > 0) != (arch.kind == "nmn") or arch.signal_units < 0:
+        raise ValueError(
+            "`signal_units` must be a positive integer for an NMN and 0 for an RNN. "
+            f"Received: kind={arch.kind!r}, signal_units={arch.signal_units!r}"
+        )
+
+
+def _check_action(arch):
+    for name in ("action_low", "action_high", "action_scale", "action_offset"):
+        value = getattr(arch, name)
+        if value is not None and not (isinstance(value, tuple) and len(value) == arch.action_size):
+            raise ValueError(
+                f"`{name}` needs a tuple of one number per action dimension ({arch.action_size}). "
+                f"Received: {name}={value!r}"
+            )
+    low, high = arch.bounds()
+    scale, offset = arch.scaling()
+    if not (low < high).all() or not (np.isfinite(scale) & (scale != 0.0) & np.isfinite(offset)).all():
+        raise ValueError(
+            "`action_low` must lie below `action_high`, `action_scale` must be finite and not 0, `action_offset` "
+            f"finite. Received: {low}, {high}, {scale}, {offset}"
+        )
+    if arch.head.period is not None and set(arch.head.period * abs(scale)) != {arch.action_period}:
+        raise ValueError(
+            f"The action head {arch.action_head!r} needs an `action_period` of {arch.head.period} times "
+            f"`action_scale`. Received: action_period={arch.action_period!r}, action_scale={arch.action_scale!r}"
+        )
+    span = high - low
+    if arch.action_period is not None and not (np.isinf(span) | np.isclose(span, arch.action_period)).all():
+        raise ValueError(
+            "The bounds of a periodic action must be one period apart, or infinite. "
+            f"Received: action_period={arch.action_period!r}, bounds {low} to {high}"
+        )
+
+
+def _check_numbers(arch):
+    positive = {"action_period": arch.action_period, "feedback_scale": arch.feedback_scale}
+    for name, value in positive.items():
+        if value is not None and not (math.isfinite(value) and value > 0.0):
+            raise ValueError(f"`{name}` must be positive and finite. Received: {name}={value!r}")
+    least = -math.inf if arch.log_var_min is None else arch.log_var_min
+    most = math.inf if arch.log_var_max is None else arch.log_var_max
+    if not least < most:
+        raise ValueError(
+            "`log_var_min` must lie below `log_var_max`. "
+            f"Received: log_var_min={arch.log_var_min!r}, log_var_max={arch.log_var_max!r}"
+        )
+
+
+def _is_integer(value):
+    return isinstance(value, int) and not isinstance(value, bool)

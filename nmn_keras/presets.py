@@ -1,0 +1,97 @@
+"""Presets by zoo name: the paper's networks, and what the fast recipe changes in them and in itself."""
+
+import dataclasses
+import math
+from typing import Any
+
+from nmn_keras import recipes
+from nmn_keras.architecture import FIRST_LAYERS, Architecture
+
+_B1: dict[str, Any] = {
+    "observation_size": 1,
+    "action_size": 1,
+    "action_low": (-20.0,),
+    "action_high": (20.0,),
+    "action_scale": (5.0,),
+}
+# Actions of b2 and b3 are directions in half-turns; the authors feed back the angle in [0, 2 pi).
+_TORUS: dict[str, Any] = {
+    "action_size": 1,
+    "gru_units": (100, 75),
+    "action_low": (-1.0,),
+    "action_high": (1.0,),
+    "action_period": 2.0,
+    "feedback_scale": math.pi,
+}
+_DEEP_NMN: dict[str, Any] = {"kind": "nmn", "signal_units": 45, "hidden_units": (30, 10)}
+_DEEP_RNN: dict[str, Any] = {"kind": "rnn", "signal_units": 0, "hidden_units": (45, 30, 10)}
+
+ARCHITECTURES = {
+    "b1-nmn": Architecture("nmn", **FIRST_LAYERS["nmn"], **_B1),
+    "b1-rnn": Architecture("rnn", **FIRST_LAYERS["rnn"], **_B1),
+    "b2-nmn": Architecture(observation_size=2, **_DEEP_NMN, **_TORUS),
+    "b2-rnn": Architecture(observation_size=2, **_DEEP_RNN, **_TORUS),
+    "b3-nmn": Architecture(observation_size=4, **_DEEP_NMN, **_TORUS),
+    "b3-rnn": Architecture(observation_size=4, **_DEEP_RNN, **_TORUS),
+}
+"""The paper's networks (Table "architectures" and the authors' code)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class FastSettings:
+    """What the fast recipe changes for one benchmark."""
+
+    architecture: dict[str, Any]
+    """Fields of the paper's architecture."""
+    recipe: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Fields of `FastRecipe`."""
+
+
+_FAST_TORUS = FastSettings(
+    {
+        "action_head": "direction",
+        "feedback_scale": 1.0,
+        "reward_scale": 0.01,
+        "log_var_offset": -2.0,
+        "log_var_min": -4.5,
+        "log_var_max": -1.5,
+    },
+    {
+        "episodes": 64_000,
+        "minibatches_per_epoch": 8,
+        "discount": 0.98,
+        "actor_learning_rate": 1e-3,
+        "critic_learning_rate": 1e-3,
+        "deterministic_share": 0.0,
+    },
+)
+FAST = {
+    "b1": FastSettings({"reward_scale": 0.1, "log_var_min": -5.0}),
+    "b2": _FAST_TORUS,
+    "b3": _FAST_TORUS,
+}
+"""The fast recipe's settings by benchmark: inputs of the order of 1; a floor under the log-variance, without which the
+deviation collapses and the deterministic policy is never corrected; for directions the direction head, whose
+log-variance must be bounded from above too."""
+
+
+def get(name: str, recipe: str | recipes.Recipe = "fast") -> tuple[Architecture, recipes.Recipe]:
+    """Architecture and recipe of a preset.
+
+    Args:
+        name: one of `ARCHITECTURES`, such as "b1-nmn".
+        recipe: "fast" or "paper" with the settings for that benchmark, or a recipe as it is to be; a fast recipe
+            changes the architecture too.
+
+    Raises:
+        ValueError: if no preset or no recipe has that name.
+    """
+    if name not in ARCHITECTURES:
+        raise ValueError(f"Unknown preset. Known: {sorted(ARCHITECTURES)}. Received: {name!r}")
+    architecture, chosen = ARCHITECTURES[name], recipes.get(recipe)
+    if not isinstance(chosen, recipes.FastRecipe):
+        return architecture, chosen
+    settings = FAST[name.partition("-")[0]]
+    if isinstance(recipe, str):
+        chosen = dataclasses.replace(chosen, **settings.recipe)
+    return dataclasses.replace(architecture, **settings.architecture), chosen
