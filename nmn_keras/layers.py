@@ -7,6 +7,8 @@ Equations: Vecoven et al., PLoS ONE 2020, "NMN architecture".
 import keras
 from keras import ops
 
+from nmn_keras import gru
+
 
 @keras.saving.register_keras_serializable("nmn_keras")
 def srelu(x):
@@ -125,14 +127,6 @@ class NMNDense(keras.layers.Layer):
         }
 
 
-def _gru_step(projected, kernel, state):
-    p_update, p_reset, p_candidate = ops.split(projected, 3, axis=-1)
-    q_update, q_reset, q_candidate = ops.split(ops.matmul(state, kernel), 3, axis=-1)
-    update = ops.sigmoid(p_update + q_update)
-    candidate = ops.tanh(p_candidate + ops.sigmoid(p_reset + q_reset) * q_candidate)
-    return candidate + update * (state - candidate)
-
-
 @keras.saving.register_keras_serializable("nmn_keras")
 class ModulatorGRUCell(keras.layers.Layer):
     """GRU cell of the modulator: one step, or a time-major sequence over the same weights.
@@ -184,7 +178,7 @@ class ModulatorGRUCell(keras.layers.Layer):
     def call(self, inputs, states):
         """One step: Keras's cell interface."""
         state = states[0] if isinstance(states, list | tuple) else states
-        state = _gru_step(self._project(inputs), self.recurrent_kernel, state)
+        state = gru.step(self._project(inputs), self.recurrent_kernel, state)
         return state, [state]
 
     def sequence(self, inputs, initial_state, keep):
@@ -198,13 +192,7 @@ class ModulatorGRUCell(keras.layers.Layer):
         Returns:
             `(T, N, units)`, the state after each step.
         """
-
-        def advance(state, step):
-            projected, keep_now = step
-            state = _gru_step(projected, self.recurrent_kernel, state * keep_now)
-            return state, state
-
-        return ops.scan(advance, initial_state, (self._project(inputs), keep))[1]
+        return gru.sequence(self._project(inputs), self.recurrent_kernel, initial_state, keep)
 
     def get_initial_state(self, batch_size=None):
         """Zeros `(batch_size, units)`, as `keras.layers.RNN` asks for."""
