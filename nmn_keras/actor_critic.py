@@ -4,12 +4,10 @@ import dataclasses
 import json
 import math
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import gymnasium
 import keras
 import numpy as np
-from gymnasium.envs.registration import EnvSpec
 from keras import ops
 
 from nmn_keras import callbacks as nmn_callbacks
@@ -18,39 +16,14 @@ from nmn_keras.action_heads import split_policy
 from nmn_keras.architecture import Architecture
 from nmn_keras.evaluation import VALIDATION_SEED, benchmark_of, evaluate
 from nmn_keras.networks import build_network
+from nmn_keras.optimizers import Optimizers, optimizer_config, optimizer_from_config
+from nmn_keras.run import Run, environment_identity
 from nmn_keras.updates import backend_module
 from nmn_keras.updates.batch import trained_steps
 
 
 class TrainingDiverged(RuntimeError):
     """A loss became infinite or not a number."""
-
-
-@dataclasses.dataclass
-class Run:
-    """Where a training run stands: all of it that is neither weights nor optimiser slots."""
-
-    env_id: str | None = None
-    """Gymnasium id of the training environment; None for one without a spec."""
-    env_kwargs: dict = dataclasses.field(default_factory=dict)
-    """Arguments of the training environment."""
-    seed: int = 0
-    """Seed of everything drawn in the run."""
-    updates: int = 0
-    """Updates planned."""
-    update: int = 0
-    """Updates done."""
-    coefficients: dict = dataclasses.field(default_factory=dict)
-    """The recipe's adapted numbers."""
-    buffer: list = dataclasses.field(default_factory=list)
-    """Critic batches of earlier updates, oldest first."""
-
-
-class Optimizers(NamedTuple):
-    """The two optimisers, out of reach of Keras's weight files, which would save them along."""
-
-    actor: keras.optimizers.Optimizer
-    critic: keras.optimizers.Optimizer
 
 
 class ActorCritic(keras.Model):
@@ -246,7 +219,7 @@ class ActorCritic(keras.Model):
             updates = self.run.updates if episodes is None else self._updates(episodes)
             run = dataclasses.replace(self.run, updates=updates)
         else:
-            env_id, env_kwargs = _identity(env, env_kwargs)
+            env_id, env_kwargs = environment_identity(env, env_kwargs)
             seed = self.seed if seed is None else _check_integer("seed", seed, 0)
             updates = self._updates(self.recipe.episodes if episodes is None else episodes)
             run = Run(env_id, env_kwargs, seed, updates, 0, self.recipe.coefficients())
@@ -517,7 +490,7 @@ class ActorCritic(keras.Model):
     def _optimizer_configs(self):
         """The optimisers as the run began; the rates that it has adapted since are training state."""
         rates = (getattr(self.recipe, f"{role}_learning_rate") for role in Optimizers._fields)
-        return [_optimizer_config(o, rate) for o, rate in zip(self.optimizers, rates, strict=True)]
+        return [optimizer_config(o, rate) for o, rate in zip(self.optimizers, rates, strict=True)]
 
     @classmethod
     def from_config(cls, config: dict) -> "ActorCritic":
@@ -531,65 +504,27 @@ class ActorCritic(keras.Model):
 
     def _training_state(self):
         """What `checkpoint.write` takes beside the configuration."""
-        state = dataclasses.asdict(dataclasses.replace(self.run, buffer=[]))
-        arrays = {f"buffer/{i}/{k}": v for i, b in enumerate(self.run.buffer) for k, v in b.items()}
+        arrays = self.run.arrays()
         for role, optimizer in zip(Optimizers._fields, self.optimizers, strict=False):
             arrays |= {f"{role}/{i}": v for i, v in enumerate(optimizer.variables)}
-        return state, self.save_weights, {k: np.asarray(v) for k, v in arrays.items()}
+        return self.run.state(), self.save_weights, {k: np.asarray(v) for k, v in arrays.items()}
 
     def _restore_optimizers(self, configs):
         """Compile as the run was, unless this agent is; the recipe has the rates of its optimisers already."""
         if configs is not None and not (self.compiled and configs == self._optimizer_configs()):
-            self._compile(Optimizers(*(_optimizer_from_config(config) for config in configs)))
+            self._compile(Optimizers(*(optimizer_from_config(config) for config in configs)))
 
     def _restore_run(self, state, arrays):
         for role, optimizer in zip(Optimizers._fields, self.optimizers, strict=False):
             for i, variable in enumerate(optimizer.variables):
                 variable.assign(arrays[f"{role}/{i}"])
-        buffer: list[dict] = []
-        for key in (key for key in arrays if key.startswith("buffer/")):
-            _, i, name = key.split("/")
-            buffer.extend({} for _ in range(int(i) + 1 - len(buffer)))
-            buffer[int(i)][name] = arrays[key]
-        self.run = Run(**{**state, "buffer": buffer})
-
-
-def _optimizer_config(optimizer, rate):
-    """Class and constructor arguments. Keras's own serialiser would import TensorFlow on every backend."""
-    name = keras.saving.get_registered_name(type(optimizer))
-    return {"class_name": name, "config": {**optimizer.get_config(), "learning_rate": rate}}
-
-
-def _optimizer_from_config(config):
-    name = config["class_name"]
-    found = keras.saving.get_registered_object(name) or getattr(keras.optimizers, name, None)
-    if found is None:
-        raise ValueError(
-            "The run was trained with an optimiser that is not registered here; use "
-            f"keras.saving.register_keras_serializable before loading it. Received: {name!r}"
-        )
-    return found.from_config(config["config"])
+        self.run = Run.restore(state, arrays)
 
 
 def _check_integer(name, value, least):
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ValueError(f"`{name}` must be an integer >= {least}. Received: {name}={value!r}")
     return int(value)
-
-
-def _identity(env, env_kwargs):
-    """Gymnasium id and arguments by which an environment can be made again; no id where there is no such way."""
-    if isinstance(env, str):
-        return envs.resolve(env), env_kwargs
-    spec = getattr(env, "spec", env)
-    registered = gymnasium.registry.get(spec.id) if isinstance(spec, EnvSpec) else None
-    if registered is None or spec.additional_wrappers:
-        return None, env_kwargs
-    kwargs = {**spec.kwargs, **env_kwargs}
-    kwargs.pop("render_mode", None)
-    if spec.max_episode_steps != registered.max_episode_steps:
-        kwargs.setdefault("max_episode_steps", spec.max_episode_steps)
-    return spec.id, kwargs
 
 
 def _check_same(found, expected, part, filepath):

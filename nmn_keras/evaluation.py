@@ -3,12 +3,14 @@
 Works with everything that has `initial_state` and `act`: `ActorCritic`, `OnnxAgent`, `BayesOptimalPolicy`.
 """
 
+import contextlib
 import math
 from typing import Any
 
 import numpy as np
 
 from nmn_keras import envs, spaces
+from nmn_keras.optima import KnownTaskOptima
 
 TEST_SEED = 0
 """Seed of the episodes that published scores are measured on."""
@@ -41,7 +43,10 @@ def evaluate(
     Returns:
         `return` and `discounted_return` (means), `return_interval` and `discounted_return_interval` (95 %,
         normal, over episodes), `discounted_return_quantile_10` (the worst tenth ends here), `length`, what was asked
-        for, and, where the optimum is known, `optimal_discounted_return` and `share` of it.
+        for, and, where the optimum is known, `optimal_discounted_return` and `share` of it. Where it is known task by
+        task (full episodes of b2 or b3 with the tasks of the default seed and discount), also `share_quantile_10`,
+        below which a tenth of the tasks have their discounted return as a share of their own optimum, and
+        `worst_tenth_share`, the summed return of that tenth over its summed optimum.
 
     Raises:
         ValueError: if the environment does not fit the agent, gives numbers that are not finite, or `episodes` is not
@@ -66,7 +71,34 @@ def evaluate(
     if optimum is not None:
         share = result["discounted_return"] / optimum
         result |= {"optimal_discounted_return": optimum, "share": share}
+    if benchmark and benchmark.known_task and discount == benchmark.discount:
+        if (scores["length"] == benchmark.episode_steps).all():
+            tasks = episode_tasks(env, episodes, seed, env_kwargs)
+            result |= task_shares(scores["discounted_return"], tasks, benchmark.known_task)
     return result
+
+
+def task_shares(returns: np.ndarray, tasks: np.ndarray, known: KnownTaskOptima) -> dict[str, float]:
+    """How far the worst tenth of the tasks is from its own optimum.
+
+    Args:
+        returns: discounted return of each episode `(episodes,)`.
+        tasks: their tasks `(episodes, K)`.
+        known: optima, task by task.
+
+    Returns:
+        `share_quantile_10` and `worst_tenth_share`, see `evaluate`; nothing where these are not the first tasks of
+        `known`.
+    """
+    if not known.begin_with(tasks):
+        return {}
+    optimum = known.discounted[: len(returns)].astype("float64")
+    shares = returns / optimum
+    worst = np.argsort(shares, kind="stable")[: max(1, round(len(shares) / 10))]
+    return {
+        "share_quantile_10": float(np.quantile(shares, 0.1)),
+        "worst_tenth_share": float(returns[worst].sum() / optimum[worst].sum()),
+    }
 
 
 def play_episodes(
@@ -84,20 +116,36 @@ def play_episodes(
     """
     if isinstance(episodes, bool) or not isinstance(episodes, int | np.integer) or episodes < 1:
         raise ValueError(f"`episodes` must be a positive integer. Received: episodes={episodes!r}")
-    chunks = []
-    for start in range(0, episodes, _BATCH):
-        generator = np.random.default_rng([seed, start, 2**31])
-        vector = envs.make_vec(env, min(_BATCH, episodes - start), **(env_kwargs or {}))
-        try:
-            chunks.append(_play_chunk(agent, vector, deterministic, discount, generator))
-        finally:
-            vector.close()
+
+    def play(vector, generator):
+        return _play_chunk(agent, vector, deterministic, discount, generator)
+
+    chunks = _in_chunks(play, env, episodes, seed, env_kwargs)
     return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
+
+
+def episode_tasks(env, episodes: int, seed: int = TEST_SEED, env_kwargs: dict | None = None) -> np.ndarray:
+    """The tasks of the episodes that `play_episodes` plays `(episodes, K)`, of an environment that tells them."""
+    begun = _in_chunks(_begin, env, episodes, seed, env_kwargs)
+    return np.concatenate([info["task"] for _, info in begun])
+
+
+def _in_chunks(function, env, episodes, seed, env_kwargs):
+    """What `function(vector_env, generator)` gives for each of the vector environments that play the episodes."""
+    results = []
+    for start in range(0, episodes, _BATCH):
+        with contextlib.closing(envs.make_vec(env, min(_BATCH, episodes - start), **(env_kwargs or {}))) as vector:
+            results.append(function(vector, np.random.default_rng([seed, start, 2**31])))
+    return results
+
+
+def _begin(env, generator):
+    return env.reset(seed=int(generator.integers(2**31)))
 
 
 def _play_chunk(agent, env, deterministic, discount, generator):
     n, actions = env.num_envs, len(spaces.describe(env).action_low)
-    observation, _ = env.reset(seed=int(generator.integers(2**31)))
+    observation, _ = _begin(env, generator)
     observation, step = spaces.finite(observation, "observation", 0), 0
     state = agent.initial_state(n)
     action, reward = np.zeros((n, actions), "float32"), np.zeros((n, 1), "float32")
@@ -125,12 +173,11 @@ def benchmark_of(env, env_kwargs: dict | None = None) -> envs.Benchmark | None:
         env_kwargs: for the environment.
     """
     spec = getattr(env, "spec", env)
-    given = {*getattr(spec, "kwargs", {}), *(env_kwargs or {})}
-    if given - {"max_episode_steps", "render_mode"} or getattr(spec, "additional_wrappers", None):
+    if getattr(spec, "additional_wrappers", None):
         return None
     env_id = getattr(spec, "id", env)
-    known = (b for b in envs.BENCHMARKS.values() if env_id in (b.name, b.env_id))
-    return next(known, None)
+    known = next((b for b in envs.BENCHMARKS.values() if env_id in (b.name, b.env_id)), None)
+    return known and known.with_arguments({**getattr(spec, "kwargs", {}), **(env_kwargs or {})})
 
 
 def _interval(values):

@@ -10,9 +10,10 @@ import numpy as np
 from keras.ops import convert_to_numpy
 from on_backend import on_tensors, value_and_gradients
 
-from nmn_keras.actor_critic import ActorCritic, Run
+from nmn_keras.actor_critic import ActorCritic
 from nmn_keras.architecture import Architecture
 from nmn_keras.recipes import FastRecipe, PaperRecipe
+from nmn_keras.run import Run
 from nmn_keras.updates import batch
 
 STEPS, ROWS, SEGMENT = 16, 6, 4

@@ -9,9 +9,9 @@ import yaml
 from tiny_runs import UPDATES, copy, tree
 
 from nmn_keras import ActorCritic, cli, zoo
-from nmn_keras.actor_critic import Run
 from nmn_keras.evaluation import TEST_SEED, VALIDATION_SEED, evaluate
 from nmn_keras.publish import publish
+from nmn_keras.run import Run
 
 EPISODES = 3
 FILES = {"README.md", "agent.weights.h5", "config.json", "curves.csv", "golden.npz", "policy.onnx", "scores.json"}

@@ -3,8 +3,8 @@
 import numpy as np
 
 from nmn_keras import ActorCritic, Architecture
-from nmn_keras.actor_critic import Run
 from nmn_keras.recipes import FastRecipe, PaperRecipe
+from nmn_keras.run import Run
 
 LAYERS = {"gru_units": (5,), "signal_units": 3, "hidden_units": (4,)}
 ROLLOUT = {"episodes": 16, "episodes_per_update": 4, "rollout_steps": 20, "segment_steps": 10}

@@ -5,7 +5,7 @@ Importing this module registers `nmn_keras/MovingTarget-v0` (b1), `nmn_keras/Win
 """
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,6 +14,7 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
+from nmn_keras import optima
 from nmn_keras.baselines import bayes_optimal_return
 from nmn_keras.envs.checks import check_num_envs
 
@@ -35,14 +36,44 @@ class Benchmark:
     episode_steps: int
     """Steps of an episode."""
     optimal_return: Callable[[int, float], float | None]
-    """Best expected return of an agent that does not know the task, of (steps, discount); None
-    where it is not known."""
+    """What no agent beats on average, of (steps, discount), or None where it is not known: the return of the
+    Bayes-optimal policy (b1), or that of optimal control that knows the task (b2, b3), which no learner quite reaches.
+    """
+    spawn_exclusion: float | None = None
+    """The environment's argument of this name, None where it has none."""
+
+    @property
+    def known_task(self) -> optima.KnownTaskOptima | None:
+        """The returns of optimal control task by task, where they are known."""
+        return None if self.spawn_exclusion is None else optima.load(self.name, self.spawn_exclusion)
+
+    def with_arguments(self, arguments: Mapping[str, Any]) -> "Benchmark | None":
+        """Return the benchmark that the environment is with these arguments, or None where it is another problem.
+
+        Args:
+            arguments: of the environment. Lengths and pictures change no problem, and neither does a
+                `spawn_exclusion` for which there are optima.
+        """
+        changing = set(arguments) - {"max_episode_steps", "render_mode"}
+        if not changing:
+            return self
+        exclusion = arguments.get("spawn_exclusion")
+        known = self.spawn_exclusion is not None and isinstance(exclusion, int | float)
+        if changing != {"spawn_exclusion"} or not known or optima.load(self.name, float(exclusion)) is None:
+            return None
+        return _navigation(self.name, self.env_id, self.episode_steps, float(exclusion))
+
+
+def _navigation(name: str, env_id: str, episode_steps: int, spawn_exclusion: float = 0.0) -> Benchmark:
+    """Return benchmark 2 or 3."""
+    optimal_return = partial(optima.known_task_return, name, spawn_exclusion)
+    return Benchmark(name, env_id, 0.998, episode_steps, optimal_return, spawn_exclusion)
 
 
 _LISTED = (
     Benchmark("b1", "nmn_keras/MovingTarget-v0", 0.998, 1400, bayes_optimal_return),
-    Benchmark("b2", "nmn_keras/WindyNavigation-v0", 0.998, 4000, lambda steps, discount: None),
-    Benchmark("b3", "nmn_keras/TwoTargets-v0", 0.998, 5000, lambda steps, discount: None),
+    _navigation("b2", "nmn_keras/WindyNavigation-v0", 4000),
+    _navigation("b3", "nmn_keras/TwoTargets-v0", 5000),
 )
 BENCHMARKS = {benchmark.name: benchmark for benchmark in _LISTED}
 

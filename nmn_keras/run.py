@@ -1,0 +1,62 @@
+"""Where a training run stands, and by what its environment can be made again."""
+
+import dataclasses
+
+import gymnasium
+import numpy as np
+from gymnasium.envs.registration import EnvSpec
+
+from nmn_keras import envs
+
+
+@dataclasses.dataclass
+class Run:
+    """Where a training run stands: all of it that is neither weights nor optimiser slots."""
+
+    env_id: str | None = None
+    """Gymnasium id of the training environment; None for one without a spec."""
+    env_kwargs: dict = dataclasses.field(default_factory=dict)
+    """Arguments of the training environment."""
+    seed: int = 0
+    """Seed of everything drawn in the run."""
+    updates: int = 0
+    """Updates planned."""
+    update: int = 0
+    """Updates done."""
+    coefficients: dict = dataclasses.field(default_factory=dict)
+    """The recipe's adapted numbers."""
+    buffer: list = dataclasses.field(default_factory=list)
+    """Critic batches of earlier updates, oldest first."""
+
+    def state(self) -> dict:
+        """All but the buffer, ready for JSON."""
+        return dataclasses.asdict(dataclasses.replace(self, buffer=[]))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The buffer as a flat dict."""
+        return {f"buffer/{i}/{k}": np.asarray(v) for i, batch in enumerate(self.buffer) for k, v in batch.items()}
+
+    @classmethod
+    def restore(cls, state: dict, arrays: dict) -> "Run":
+        """The inverse of `state` and `arrays`; other arrays may be among them."""
+        buffer: list[dict] = []
+        for key in (key for key in arrays if key.startswith("buffer/")):
+            _, i, name = key.split("/")
+            buffer.extend({} for _ in range(int(i) + 1 - len(buffer)))
+            buffer[int(i)][name] = arrays[key]
+        return cls(**{**state, "buffer": buffer})
+
+
+def environment_identity(env, env_kwargs):
+    """Gymnasium id and arguments by which an environment can be made again; no id where there is no such way."""
+    if isinstance(env, str):
+        return envs.resolve(env), env_kwargs
+    spec = getattr(env, "spec", env)
+    registered = gymnasium.registry.get(spec.id) if isinstance(spec, EnvSpec) else None
+    if registered is None or spec.additional_wrappers:
+        return None, env_kwargs
+    kwargs = {**spec.kwargs, **env_kwargs}
+    kwargs.pop("render_mode", None)
+    if spec.max_episode_steps != registered.max_episode_steps:
+        kwargs.setdefault("max_episode_steps", spec.max_episode_steps)
+    return spec.id, kwargs
