@@ -23,6 +23,7 @@ def main(argv=None) -> int:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's notes would tear the progress bar
     argv = sys.argv[1:] if argv is None else argv
     arguments = _parser(argv[:1]).parse_args(argv)
+    arguments.argv = argv
     try:
         return arguments.run(arguments) or 0
     except (ValueError, OSError) as error:
@@ -35,7 +36,9 @@ def main(argv=None) -> int:
 
 def _parser(command):
     parser = argparse.ArgumentParser(
-        prog="nmn", description="Train, evaluate, export and publish neuromodulated recurrent agents."
+        prog="nmn",
+        allow_abbrev=False,
+        description="Train, evaluate, export and publish neuromodulated recurrent agents.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     train = _add_train(commands)
@@ -52,6 +55,7 @@ def _parser(command):
 def _add_train(commands):
     parser = commands.add_parser(
         "train",
+        allow_abbrev=False,
         help="train an agent of the zoo's architectures",
         description="Train an agent and score it against the optimum. KERAS_BACKEND=jax is the fast backend.",
         epilog="Example: KERAS_BACKEND=jax nmn train b1-nmn --recipe fast --seed 0",
@@ -59,6 +63,8 @@ def _add_train(commands):
     parser.add_argument("name", help="architecture: b1-nmn, b1-rnn, ... (benchmark and kind)")
     parser.add_argument("--recipe", default="fast", choices=("fast", "paper"), help="default: fast")
     parser.add_argument("--seed", type=int, default=0, help="of weights and of everything drawn; default: 0")
+    parser.add_argument("--seeds", type=_span, metavar="A:B", help="train seeds A to B-1, a process per core, instead")
+    parser.add_argument("--jobs", type=_positive, help="with --seeds: how many at a time; default: one per core")
     parser.add_argument("--run-dir", type=Path, help="default: runs/NAME-RECIPE-sSEED")
     parser.add_argument("--resume", action="store_true", help="go on with the run in the run directory")
     for option, text in (
@@ -134,6 +140,14 @@ def _positive(text):
     return int(text)
 
 
+def _span(text):
+    """A range "A:B" of seeds, for argparse."""
+    first, colon, end = text.partition(":")
+    if not (colon and first.isdecimal() and end.isdecimal() and int(first) < int(end)):
+        raise argparse.ArgumentTypeError(f"must be A:B with A < B, such as 0:5. Received: {text!r}")
+    return range(int(first), int(end))
+
+
 def _chosen_recipe(arguments):
     """The recipe with the preset's settings, changed by the options given."""
     from nmn_keras import presets, recipes
@@ -148,13 +162,60 @@ def _chosen_recipe(arguments):
 
 
 def _train(arguments):
+    if arguments.seeds is not None:
+        return _train_seeds(arguments)
+    return _train_seed(arguments)
+
+
+def _train_seeds(arguments):
+    """Train each seed with this command in a process of its own; those that have ended are left as they are."""
+    from nmn_keras import checkpoint
+    from nmn_keras.sweep import Job, run_jobs
+
+    if arguments.run_dir is not None or arguments.seed:
+        raise ValueError("`--seeds` gives each run its seed and directory: leave out --seed and --run-dir.")
+    _chosen_recipe(arguments)  # a bad option is refused here, not in each log
+    jobs = []
+    for seed in arguments.seeds:
+        run_dir = _run_dir(arguments, seed)
+        if arguments.resume and (run_dir / "scores.json").exists():
+            print(f"{run_dir}: has ended")
+            continue
+        if not arguments.resume:
+            checkpoint.refuse_existing(run_dir)
+        command = [sys.executable, "-m", "nmn_keras.cli", *_without_seeds(arguments.argv), "--seed", str(seed)]
+        if not checkpoint.exists(run_dir):
+            command = [word for word in command if word != "--resume"]
+        jobs.append(Job(str(run_dir), [*command, "--quiet"], run_dir.with_name(run_dir.name + ".log")))
+    statuses = run_jobs(jobs, arguments.jobs or os.cpu_count() or 1, lambda line: print(line, flush=True))
+    return max(map(abs, statuses.values()), default=0)
+
+
+def _without_seeds(argv):
+    """The words of this command but for the options that say how many processes there are."""
+    left, words = list(argv), []
+    while left:
+        word = left.pop(0)
+        name, equals, _ = word.partition("=")
+        if name not in ("--seeds", "--jobs"):
+            words.append(word)
+        elif not equals:
+            left.pop(0)
+    return words
+
+
+def _run_dir(arguments, seed):
+    return arguments.run_dir or Path("runs") / f"{arguments.name}-{arguments.recipe}-s{seed}"
+
+
+def _train_seed(arguments):
     import keras
 
     from nmn_keras.actor_critic import ActorCritic, TrainingDiverged
     from nmn_keras.callbacks import BestWeights, CurveLogger
 
     name, seed = arguments.name, arguments.seed
-    run_dir = arguments.run_dir or Path("runs") / f"{name}-{arguments.recipe}-s{seed}"
+    run_dir = _run_dir(arguments, seed)
     agent = ActorCritic.from_preset(name, _chosen_recipe(arguments), seed)
     if arguments.resume:
         agent.restore(run_dir)

@@ -77,7 +77,10 @@ def test_the_command_is_installed_and_is_a_module():
         ("train b1-nmn --clip none", "argument --clip: invalid float value: 'none'"),
         ("train b1-nmn --test-episodes 0", "argument --test-episodes: must be a positive integer. Received: '0'"),
         ("train b9-nmn", "nmn train: Unknown preset. Known: ['b1-nmn', "),
-        ("train b2-nmn", "nmn train: Unknown environment. Known: b1, "),
+        ("train b1-nmn --seeds 3", "argument --seeds: must be A:B with A < B, such as 0:5. Received: '3'"),
+        ("train b1-nmn --seeds 3:3", "argument --seeds: must be A:B with A < B, such as 0:5. Received: '3:3'"),
+        ("train b1-nmn --seeds 0:3 --seed 1", "nmn train: `--seeds` gives each run its seed and directory: leave"),
+        ("train b1-nmn --seeds 0:3 --clip 0", "nmn train: `clip` of the 'fast' recipe must be positive. Rec"),
         ("train b1-nmn --seed -1", "nmn train: `seed` must be an integer >= 0. Received: seed=-1"),
         ("train b1-nmn --kl-penalty 1", "nmn train: The 'fast' recipe has no ['kl_penalty']. It has ['actor_"),
         ("train b1-nmn --clip 0", "nmn train: `clip` of the 'fast' recipe must be positive. Received: 0.0"),
@@ -208,6 +211,25 @@ def test_an_interrupted_and_a_killed_run_end_as_the_undisturbed_one(runs, tmp_pa
     for file in ("curves.csv", "best.json", "scores.json", "origin.json"):
         assert (run_dir / file).read_text() == (runs["fast"] / file).read_text(), file
     assert not [*run_dir.glob("*.tmp")]
+
+
+def test_seeds_are_trained_side_by_side(runs, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    options = [*OPTIONS["fast"].replace("--seed 0 ", "").split(), "--test-episodes", str(TEST_EPISODES)]
+    status, out, _ = run(capsys, "train", *options, "--seeds=0:2", "--jobs", "2")
+    assert status == 0, out
+    directories = [tmp_path / "runs" / f"b1-nmn-fast-s{seed}" for seed in range(2)]
+    first, second = (ActorCritic.load(directory) for directory in directories)
+    assert_identical(snapshot(ActorCritic.load(runs["fast"])), snapshot(first))
+    assert (first.run.seed, second.run.seed, second.run.update) == (0, 1, UPDATES["fast"])
+    assert (directories[0] / "scores.json").read_text() == (runs["fast"] / "scores.json").read_text()
+    assert out.count("started") == out.count("done") == 2
+    before = tree(tmp_path)
+    status, out, _ = run(capsys, "train", *options, "--seeds", "0:2", "--resume")
+    assert (status, out.count("has ended")) == (0, 2)
+    status, _, err = run(capsys, "train", *options, "--seeds", "1:3")
+    assert status == 2 and "exists and is not empty; nothing was written" in err
+    assert tree(tmp_path) == before
 
 
 def test_a_diverging_run_gives_one(capsys, tmp_path):
