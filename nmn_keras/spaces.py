@@ -38,9 +38,20 @@ def describe(env) -> Spaces:
         raise ValueError(
             f"The action space is not supported. Supported: a Box of floating-point numbers. Received: {action}"
         )
-    bounds = (observation.low, observation.high, action.low, action.high)
     with np.errstate(over="ignore"):  # bounds beyond float32 are as good as none
-        return Spaces(*(np.asarray(bound, "float32") for bound in bounds))
+        return Spaces(
+            np.asarray(observation.low, "float32"),
+            np.asarray(observation.high, "float32"),
+            _round_inward(action.low, np.inf),
+            _round_inward(action.high, -np.inf),
+        )
+
+
+def _round_inward(bound, inside):
+    """A bound in float32, moved one float inward where the nearest one lies outside of the space."""
+    rounded = np.asarray(bound, "float32")
+    outside = rounded < bound if inside > 0 else rounded > bound
+    return np.where(outside & np.isfinite(bound), np.nextafter(rounded, np.float32(inside)), rounded)
 
 
 def finite(array, what: str, step: int) -> np.ndarray:

@@ -3,13 +3,6 @@
 import pytest
 
 
-def pytest_configure(config):
-    # Keras 3.15 turns variables into arrays by an `__array__` that numpy 2 calls outdated.
-    config.addinivalue_line(
-        "filterwarnings", "ignore:__array__ implementation doesn't accept a copy:DeprecationWarning"
-    )
-
-
 @pytest.fixture(scope="session")
 def resettable_fast():
     from tiny_agents import Resettable
