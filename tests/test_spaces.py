@@ -15,7 +15,7 @@ class Narrow(gymnasium.Env):
 
 
 def test_float32_bounds_lie_inside_a_float64_space():
-    low, high = np.array([0.1, 0.3, -1.0, -np.inf]), np.array([0.7, 0.9, 1.0, np.inf])
+    low, high = np.array([0.7, 0.1, -1.0, -np.inf]), np.array([1.1, 0.9, 1.0, np.inf])
     found = spaces.describe(Narrow(low, high))
     assert (np.float32(low) < low).any() and (np.float32(high) > high).any()  # some would lie outside
     assert found.action_low.dtype == found.action_high.dtype == np.float32
