@@ -15,8 +15,6 @@ from pathlib import Path
 
 import nmn_keras
 
-_VALIDATION = {"validation_episodes": 500, "validation_freq": 10}
-
 
 def main(argv=None) -> int:
     """Run the command line; gives the exit status: 0 done, 2 bad input, 1 diverged, 130 interrupted."""
@@ -67,16 +65,15 @@ def _add_train(commands):
     parser.add_argument("--jobs", type=_positive, help="with --seeds: how many at a time; default: one per core")
     parser.add_argument("--run-dir", type=Path, help="default: runs/NAME-RECIPE-sSEED")
     parser.add_argument("--resume", action="store_true", help="go on with the run in the run directory")
-    for option, text in (
-        ("validation_episodes", "full episodes that choose the best weights, 0 = none"),
-        ("validation_freq", "updates from one validation to the next"),
+    for option, text, defaults in (
+        ("validation_episodes", "full episodes that choose the best weights, 0 = none", "500 on b1, 100 on b2 and b3"),
+        ("validation_freq", "updates from one validation to the next", "10 on b1, 20 on b2 and b3"),
     ):
         parser.add_argument(
             f"--{option.replace('_', '-')}",
             type=int,
-            default=_VALIDATION[option],
             metavar="N",
-            help=f"{text}; default: {_VALIDATION[option]}",
+            help=f"{text}; default: {defaults}",
         )
     parser.add_argument("--checkpoint-freq", type=int, default=10, help="updates between two; default: 10")
     parser.add_argument("--test-episodes", type=_positive, default=1000, help="for the final score; default: 1000")
@@ -217,6 +214,10 @@ def _train_seed(arguments):
     name, seed = arguments.name, arguments.seed
     run_dir = _run_dir(arguments, seed)
     agent = ActorCritic.from_preset(name, _chosen_recipe(arguments), seed)
+    validation = {
+        k: default if getattr(arguments, k) is None else getattr(arguments, k)
+        for k, default in _validation(name).items()
+    }
     if arguments.resume:
         agent.restore(run_dir)
     record = keras.callbacks.LambdaCallback(on_train_begin=lambda logs: _write_origin(arguments, agent, run_dir))
@@ -229,8 +230,7 @@ def _train_seed(arguments):
             callbacks=[record, BestWeights(run_dir), CurveLogger(run_dir / "curves.csv")],
             verbose=0 if arguments.quiet else 1,
             checkpoint_freq=arguments.checkpoint_freq,
-            validation_episodes=arguments.validation_episodes,
-            validation_freq=arguments.validation_freq,
+            **validation,
         )
     except TrainingDiverged as error:
         print(f"\nnmn train: {error}", file=sys.stderr)
@@ -238,10 +238,17 @@ def _train_seed(arguments):
     except KeyboardInterrupt:
         print(f"\nStopped after update {agent.run.update}; --resume goes on.", file=sys.stderr)
         return 130
-    if arguments.validation_episodes:
+    if validation["validation_episodes"]:
         agent.load_weights(run_dir / "best.weights.h5")
     _score(agent, arguments.test_episodes, run_dir / "scores.json")
     return 0
+
+
+def _validation(name):
+    """The benchmark's default options of validation."""
+    from nmn_keras import presets
+
+    return presets.VALIDATION[name.partition("-")[0]]
 
 
 def _write_origin(arguments, agent, run_dir):
@@ -263,9 +270,9 @@ def _write_origin(arguments, agent, run_dir):
         f"--recipe {agent.recipe.name} --seed {arguments.seed}",
         *changed,
     ]
-    for option in ("validation_episodes", "validation_freq"):
+    for option, default in _validation(arguments.name).items():
         value = getattr(arguments, option)
-        if value != _VALIDATION[option]:
+        if value not in (None, default):
             command.append(f"--{option.replace('_', '-')} {value}")
     run_dir.mkdir(parents=True, exist_ok=True)
     origin = {"command": " ".join(command), "commit": _commit()}

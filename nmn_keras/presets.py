@@ -75,6 +75,14 @@ deviation collapses and the deterministic policy is never corrected; for directi
 log-variance must be bounded from above too."""
 
 
+VALIDATION = {
+    "b1": {"validation_episodes": 500, "validation_freq": 10},
+    "b2": {"validation_episodes": 100, "validation_freq": 20},
+    "b3": {"validation_episodes": 100, "validation_freq": 20},
+}
+"""How a run is validated by default: full episodes, which are long on b2 and b3, and the updates between two times."""
+
+
 def get(name: str, recipe: str | recipes.Recipe = "fast") -> tuple[Architecture, recipes.Recipe]:
     """Architecture and recipe of a preset.
 
