@@ -44,7 +44,7 @@ def train(preset: str, recipe: str, updates: int) -> dict[str, float]:
     """Train on the present backend; seconds and environment steps of the counted updates."""
     import keras
 
-    from nmn_keras import ActorCritic
+    from nmn_keras import ActorCritic, envs
 
     class Clock(keras.callbacks.Callback):
         def on_train_begin(self, logs=None):
@@ -56,7 +56,7 @@ def train(preset: str, recipe: str, updates: int) -> dict[str, float]:
     agent, clock = ActorCritic.from_preset(preset, recipe), Clock()
     count = agent.recipe.episodes_per_update
     agent.fit(preset[:2], episodes=(WARM_UP + updates) * count, verbose=0, callbacks=[clock])
-    steps = agent.recipe.rollout_steps or 1400
+    steps = agent.recipe.rollout_steps or envs.BENCHMARKS[preset[:2]].episode_steps
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {
         "steps_per_second": updates * count * steps / (clock.ticks[-1] - clock.ticks[WARM_UP]),
