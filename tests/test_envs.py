@@ -378,6 +378,17 @@ def test_names():
             envs.resolve(name)
 
 
+def test_a_module_stays_with_the_id_that_it_registers(tmp_path, monkeypatch):
+    (tmp_path / "my_worlds.py").write_text(
+        "import gymnasium\ngymnasium.register('Mine-v0', 'nmn_keras.envs.gym:MovingTargetEnv', max_episode_steps=5)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    name = "my_worlds:Mine-v0"
+    assert envs.resolve(name) == name  # so that another process can make what a run was trained on
+    assert envs.make(name).spec.id == "Mine-v0"
+    assert envs.resolve(f"nmn_keras.envs:{IDS[0]}") == IDS[0]
+
+
 def test_every_source_makes_the_same():
     settings = {"alpha_max": 8.0, "max_episode_steps": 7}
     by_name = envs.make("b1", **settings)

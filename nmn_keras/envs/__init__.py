@@ -88,7 +88,7 @@ for _benchmark in _LISTED:
 
 
 def resolve(name: str) -> str:
-    """Return the Gymnasium id of a short name or of an id.
+    """Return the Gymnasium id of a short name or of an id; a module named with an id stays with it.
 
     Args:
         name: "b1", or a registered id, or "module:id" to import the module that registers it.
@@ -102,7 +102,9 @@ def resolve(name: str) -> str:
             importlib.import_module(module)
         if name_in_module in BENCHMARKS:
             return BENCHMARKS[name_in_module].env_id
-        return gymnasium.spec(name_in_module).id
+        env_id = gymnasium.spec(name_in_module).id
+        ours = any(env_id == benchmark.env_id for benchmark in _LISTED)
+        return f"{module}:{env_id}" if module and not ours else env_id
     except (ImportError, gymnasium.error.Error) as error:
         known = [part for entry in BENCHMARKS.values() for part in (entry.name, entry.env_id)]
         raise ValueError(
@@ -157,7 +159,7 @@ def make_vec(env: EnvLike, num_envs: int, **kwargs: Any) -> VectorEnv:
 def _source(env: EnvLike) -> EnvSpec | Factory:
     """Return the spec or the factory that makes such environments."""
     if isinstance(env, str):
-        return gymnasium.spec(resolve(env))
+        return gymnasium.spec(resolve(env).rpartition(":")[2])
     if isinstance(env, EnvSpec):
         if "vectorization_mode" in env.kwargs:
             raise ValueError(
