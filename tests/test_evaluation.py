@@ -7,6 +7,9 @@ from tiny_envs import Faulty, Patchwork
 
 from nmn_keras import OnnxAgent, envs, evaluation
 from nmn_keras.baselines import BayesOptimalPolicy
+from nmn_keras.envs.dynamics import WindyNavigation
+from nmn_keras.known_task import KnownTaskPolicy
+from nmn_keras.optima import KnownTaskOptima
 
 SHORT = {"max_episode_steps": 40}
 
@@ -107,6 +110,57 @@ def test_another_task_is_not_measured_against_the_benchmark():
     for env, kwargs in (("b1", easy), (gymnasium.make("nmn_keras/MovingTarget-v0", **easy), None), (wrapped, None)):
         scores = evaluation.evaluate(BayesOptimalPolicy(), env, 3, env_kwargs=kwargs)
         assert "share" not in scores and scores["discount"] == 0.998
+
+
+def test_the_worst_tenth_of_tasks_by_hand():
+    optimum, share = np.linspace(50.0, 240.0, 20), np.linspace(0.5, 0.88, 20)
+    order = np.random.default_rng(0).permutation(20)
+    tasks = np.arange(20.0)[:, np.newaxis]
+    nothing = np.zeros(20)
+    known = KnownTaskOptima(tasks, optimum[order], nothing, nothing, nothing, np.zeros(()))
+    scores = evaluation.task_shares((share * optimum)[order], tasks, known)
+    assert scores["share_quantile_10"] == pytest.approx(0.5 + 1.9 * 0.02)
+    assert scores["worst_tenth_share"] == pytest.approx((0.5 * 50 + 0.52 * 60) / 110)
+    one = evaluation.task_shares(np.array([optimum[order][0] / 4]), tasks[:1], known)
+    assert one == pytest.approx({"share_quantile_10": 0.25, "worst_tenth_share": 0.25})
+    assert evaluation.task_shares(np.ones(20), tasks + 1, known) == {}
+    assert evaluation.task_shares(np.ones(21), np.arange(21.0)[:, np.newaxis], known) == {}
+
+
+def test_tasks_are_those_of_the_episodes_played(monkeypatch):
+    monkeypatch.setattr(evaluation, "_BATCH", 4)
+    rewards = evaluation.play_episodes(Scripted(), "b1", 10, seed=3, env_kwargs={"max_episode_steps": 1})["return"]
+    tasks = evaluation.episode_tasks("b1", 10, seed=3)
+    assert tasks.shape == (10, 1)
+    # The first action is 0, so that the distance to the goal x - alpha is what is missed by.
+    missed = rewards < 0
+    assert missed.sum() > 5 and (np.abs(np.abs(tasks[missed, 0]) + rewards[missed]) <= 5).all()
+    assert (tasks != evaluation.episode_tasks("b1", 10, seed=4)).all()
+    np.testing.assert_array_equal(evaluation.episode_tasks("b2", 3), evaluation.episode_tasks("b2", 4)[:3])
+
+
+def test_optimal_control_earns_its_optimum_task_by_task():
+    tasks = evaluation.episode_tasks("b2", 10)
+    policy = KnownTaskPolicy(WindyNavigation(), tasks, cells=40, directions=48)
+    scores = evaluation.evaluate(policy, "b2", 10)
+    assert scores["length"] == 4000
+    assert scores["optimal_discounted_return"] == envs.BENCHMARKS["b2"].known_task.mean_return(4000, 0.998)
+    assert 0.9 < scores["share"] < 1.1
+    assert 0.85 < scores["worst_tenth_share"] <= scores["share_quantile_10"] < 1.0
+    returns = evaluation.play_episodes(policy, "b2", 10)["discounted_return"]
+    known = envs.BENCHMARKS["b2"].known_task
+    assert evaluation.task_shares(returns, tasks, known).items() <= scores.items()
+
+
+def test_shares_task_by_task_are_of_full_test_episodes_alone():
+    def names(**kwargs):
+        found = evaluation.evaluate(Scripted(), "b2", 2, **kwargs)
+        return {"share", "share_quantile_10", "worst_tenth_share"} & set(found)
+
+    everything = {"share", "share_quantile_10", "worst_tenth_share"}
+    assert names() == names(env_kwargs={"spawn_exclusion": 0.6}) == everything
+    assert names(seed=1) == names(discount=0.99) == names(env_kwargs=SHORT) == {"share"}
+    assert names(env_kwargs={"spawn_exclusion": 0.3}) == set()
 
 
 @pytest.mark.parametrize("deterministic", [True, False])

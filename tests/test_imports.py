@@ -12,6 +12,8 @@ LIGHT = (
     "nmn_keras",
     "nmn_keras.envs",
     "nmn_keras.baselines",
+    "nmn_keras.optima",
+    "nmn_keras.known_task",
     "nmn_keras.spaces",
     "nmn_keras.evaluation",
     "nmn_keras.contract",

@@ -166,6 +166,24 @@ def test_zoo_lists_and_shows(published, capsys, tmp_path):
     assert capsys.readouterr().out.strip() == (published / "b1-nmn" / "README.md").read_text().strip()
 
 
+@pytest.mark.parametrize("first", ["fast", "paper"])
+def test_seeds_can_be_added_later(published, runs, tmp_path, first):
+    directory = empty_zoo(tmp_path / "zoo")
+    second = {"fast": "paper", "paper": "fast"}[first]
+    publish("b1-nmn", [runs[first]], directory, EPISODES)
+    publish("b1-nmn", [runs[second]], directory, EPISODES, add=True)
+    assert tree(directory / "b1-nmn").keys() == tree(published / "b1-nmn").keys()
+    for name, content in tree(published / "b1-nmn").items():
+        if name != "agent.weights.h5":  # HDF5 files hold the time
+            assert (directory / "b1-nmn" / name).read_bytes() == content, name
+    before = tree(directory)
+    with pytest.raises(ValueError, match="own recipe and seed"):
+        publish("b1-nmn", [runs[second]], directory, EPISODES, add=True)
+    with pytest.raises(ValueError, match=r"scored in another way.*Accepted is {'episodes': 4,"):
+        publish("b1-nmn", [runs[second]], directory, EPISODES + 1, add=True)
+    assert tree(directory) == before
+
+
 # What is refused, with the zoo as it was
 
 

@@ -285,7 +285,7 @@ def test_periodic_actions_are_wrapped_into_one_period(low, start):
     assert_allclose(convert_to_numpy(a.to_environment(convert_to_tensor(action), keras.ops)), found, atol=1e-5)
 
 
-def test_feedback_of_a_direction_does_not_jump():
+def test_feedback_of_a_direction_repeats_each_turn():
     network, _ = drawn_network("nmn of directions")
     observation, action, reward, state, _ = draw_inputs(CASES["nmn of directions"])
     step = compiled(network, network.step)
