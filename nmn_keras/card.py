@@ -1,5 +1,7 @@
 """The model card of a zoo entry, generated from its scores; needs neither Keras nor TensorFlow."""
 
+from nmn_keras.contract import GOLDEN_STEPS
+
 _TEMPLATE = """---
 library_name: keras
 license: apache-2.0
@@ -83,7 +85,7 @@ def model_card(name: str, config: dict, scores: dict) -> str:
         update=published["update"],
         commit=chosen["commit"],
         command=chosen["command"],
-        golden=200,
+        golden=GOLDEN_STEPS,
         episodes=f"{protocol['episodes']:,}",
         test_seed=protocol["test_seed"],
         discount=protocol["discount"],

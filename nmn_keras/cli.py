@@ -383,6 +383,7 @@ def _add_publish(commands):
     parser.add_argument("name", help="the agent's name in the zoo")
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run directories")
     parser.add_argument("--zoo", type=Path, help="default: the checkout's zoo, or $NMN_ZOO")
+    parser.add_argument("--add", action="store_true", help="keep the seeds that are published and add these")
     parser.add_argument("--episodes", type=_positive, default=1000, help="test episodes; default: 1000")
     parser.set_defaults(run=_publish)
 
@@ -392,7 +393,7 @@ def _publish(arguments):
     from nmn_keras.publish import publish
 
     directory = zoo.directory(arguments.zoo)
-    publish(arguments.name, arguments.runs, directory, arguments.episodes)
+    publish(arguments.name, arguments.runs, directory, arguments.episodes, arguments.add)
     print((directory / arguments.name / "README.md").read_text())
 
 

@@ -15,6 +15,8 @@ CONTRACT_VERSION = "1"
 INPUTS = ("observation", "prev_action", "prev_reward", "state_in")
 OUTPUTS = ("action", "action_mean", "action_log_std", "state_out")
 OPTIONAL_OUTPUTS = ("z", "value")
+GOLDEN_STEPS = 200
+"""Steps in a file's `golden.npz`."""
 ACTION_HEADS = ("gaussian", "direction")
 WORDS = ("contract_version", "agent", "kind", "env_id", "action_head")
 JSON_TYPES = {

@@ -21,7 +21,6 @@ from nmn_keras import contract, envs, spaces
 from nmn_keras.step_graph import StepGraph
 
 FILES = ("policy.onnx", "golden.npz")
-GOLDEN_STEPS = 200
 GOLDEN_BATCH = 3
 
 
@@ -80,7 +79,7 @@ def describe(agent, name: str) -> dict[str, str]:
 
 
 def golden_steps(agent) -> dict[str, np.ndarray]:
-    """Inputs and outputs of chained steps, `(GOLDEN_STEPS, GOLDEN_BATCH, ...)` by the contract's names.
+    """Inputs and outputs of chained steps, `(200, GOLDEN_BATCH, ...)` by the contract's names.
 
     Observations, rewards and sampled actions are random and cover what the agent meets while it learns.
     """
@@ -90,7 +89,7 @@ def golden_steps(agent) -> dict[str, np.ndarray]:
     action = np.zeros((GOLDEN_BATCH, agent.architecture.action_size), "float32")
     reward = np.zeros((GOLDEN_BATCH, 1), "float32")
     rows = []
-    for _ in range(GOLDEN_STEPS):
+    for _ in range(contract.GOLDEN_STEPS):
         observation = generator.uniform(low, high, (GOLDEN_BATCH, len(low))).astype("float32")
         inputs = dict(zip(contract.INPUTS, (observation, action, reward, state), strict=True))
         outputs = agent.step(*inputs.values())

@@ -5,6 +5,7 @@ chose nothing.
 """
 
 import csv
+import dataclasses
 import json
 import shutil
 import tempfile
@@ -22,7 +23,23 @@ PAPER_RETURNS = {"b1-nmn": 4534.0}
 """Discounted returns that the paper states in its text."""
 
 
-def publish(name: str, run_dirs, directory, episodes: int = 1000) -> dict:
+@dataclasses.dataclass
+class _Seed:
+    """What an entry holds of one run: its curve and its record in `scores.json`."""
+
+    curve: list[dict]
+    """Rows by column."""
+    record: dict
+    """Where it comes from, and its scores."""
+    agent: ActorCritic | None
+    """With the best-validated weights; None for one of an earlier publication that was not the published one."""
+
+    @property
+    def key(self):
+        return self.record["recipe"], self.record["seed"]
+
+
+def publish(name: str, run_dirs, directory, episodes: int = 1000, add: bool = False) -> dict:
     """Write the zoo entry of an agent and give its scores.
 
     Args:
@@ -30,6 +47,8 @@ def publish(name: str, run_dirs, directory, episodes: int = 1000) -> dict:
         run_dirs: run directories of `nmn train`, one per seed and recipe, with validated weights.
         directory: the zoo directory.
         episodes: test episodes per seed and kind of action.
+        add: keep the seeds of the entry that is there, which must have been scored in the same way; the best of old
+            and new ones is published. Else the entry is replaced.
 
     Raises:
         FileNotFoundError: if there is no zoo.
@@ -40,15 +59,17 @@ def publish(name: str, run_dirs, directory, episodes: int = 1000) -> dict:
         raise ValueError(f"`name` must consist of letters, digits, '.', '_' and '-'. Received: {name!r}")
     zoo.list_agents(directory)  # a missing or damaged index is found before the work, not after
     runs = [_read_run(run_dir) for run_dir in run_dirs]
-    _check_alike(runs)
+    earlier = _published_seeds(name, directory, episodes) if add else []
+    _check_alike([*earlier, *runs])
     for run in runs:
-        run["scores"] = _score(run["agent"], episodes)
-    best = max(runs, key=lambda run: run["validation"])
-    scores = _scores(name, runs, best, episodes)
+        run.record |= _score(run.agent, episodes)
+    seeds = sorted([*earlier, *runs], key=lambda seed: seed.key)
+    best = max(seeds, key=lambda seed: seed.record["validation_discounted_return"])
+    scores = _scores(name, seeds, best, episodes)
     target = Path(directory) / name
     with tempfile.TemporaryDirectory(dir=directory) as temporary:
         written = Path(temporary) / name
-        _write_entry(written, name, runs, best, scores)
+        _write_entry(written, name, seeds, best, scores)
         if target.exists():
             shutil.rmtree(target)
         written.rename(target)
@@ -56,7 +77,7 @@ def publish(name: str, run_dirs, directory, episodes: int = 1000) -> dict:
     return scores
 
 
-def _read_run(run_dir):
+def _read_run(run_dir) -> _Seed:
     """A finished run with its best-validated weights and where it came from."""
     run_dir = Path(run_dir)
     agent = ActorCritic.load(run_dir)
@@ -67,26 +88,56 @@ def _read_run(run_dir):
             "Only finished and validated runs of `nmn train` can be published. Received: "
             f"{run_dir}, update {agent.run.update} of {agent.run.updates}, missing {missing}"
         )
-    record = json.loads(best.read_text())
+    validated = json.loads(best.read_text())
     agent.load_weights(run_dir / "best.weights.h5")
-    with (run_dir / "curves.csv").open(newline="") as file:
-        curve = list(csv.DictReader(file))
-    return {
-        "agent": agent,
-        "curve": curve,
-        "update": record["update"],
-        "validation": record["val_discounted_return"],
+    curve = _read_curve(run_dir / "curves.csv")
+    record = {
+        "recipe": agent.recipe.name,
+        "seed": agent.run.seed,
+        "episodes_trained": agent.run.updates * agent.recipe.episodes_per_update,
+        "best_update": validated["update"],
+        "validation_discounted_return": validated["val_discounted_return"],
+        "training_discounted_return": _while_training(agent.recipe, curve),
         **json.loads(origin.read_text()),
     }
+    return _Seed(curve, record, agent)
 
 
-def _check_alike(runs):
-    found = {(run["agent"].run.env_id, run["agent"].architecture.kind) for run in runs}
+def _published_seeds(name, directory, episodes) -> list[_Seed]:
+    """The seeds of the entry that is there; the published one has its agent."""
+    entry = zoo.path(name, "scores.json", directory).parent
+    scores = json.loads((entry / "scores.json").read_text())
+    expected = {"episodes": episodes, "test_seed": TEST_SEED, "validation_seed": VALIDATION_SEED}
+    found = {key: scores["protocol"][key] for key in expected}
+    if found != expected:
+        raise ValueError(
+            f"The seeds of {name!r} were scored in another way, so others cannot be added. "
+            f"Accepted is {expected}. Received: {found}"
+        )
+    agent = ActorCritic.load_published(entry)
+    curves = _read_curve(entry / "curves.csv")
+    seeds = []
+    for record in scores["seeds"]:
+        key = {"recipe": record["recipe"], "seed": str(record["seed"])}
+        curve = [{k: v for k, v in row.items() if k not in key} for row in curves if key.items() <= row.items()]
+        is_published = all(record[k] == scores["published"][k] for k in key)
+        seeds.append(_Seed(curve, record, agent if is_published else None))
+    return seeds
+
+
+def _read_curve(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _check_alike(seeds):
+    agents = [seed.agent for seed in seeds if seed.agent is not None]
+    found = {(agent.run.env_id, json.dumps(agent.run.env_kwargs), agent.architecture.kind) for agent in agents}
     if len(found) != 1:
         raise ValueError(
             f"The runs of one zoo entry need one environment and one kind of network. Received: {sorted(found)}"
         )
-    keys = [(run["agent"].recipe.name, run["agent"].run.seed) for run in runs]
+    keys = [seed.key for seed in seeds]
     if len({*keys}) != len(keys):
         raise ValueError(
             f"Each run of a zoo entry needs its own recipe and seed, which tell runs apart there. Received: {keys}"
@@ -106,68 +157,56 @@ def _score(agent, episodes):
     }
 
 
-def _scores(name, runs, best, episodes):
-    agent = best["agent"]
+def _scores(name, seeds, best, episodes):
+    run = best.agent.run
+    modes = {mode: best.record[mode] for mode in ("deterministic", "sampled")}
     return {
         "protocol": {
-            "env_id": agent.run.env_id,
-            "env_kwargs": agent.run.env_kwargs,
+            "env_id": run.env_id,
+            "env_kwargs": run.env_kwargs,
             "episodes": episodes,
             "test_seed": TEST_SEED,
             "validation_seed": VALIDATION_SEED,
-            "discount": best["scores"]["deterministic"]["discount"],
+            "discount": best.record["deterministic"]["discount"],
             "selection": "best validated discounted return, deterministic action, over seeds and updates",
         },
         "references": _references(name, best),
-        "published": {"recipe": agent.recipe.name, "seed": agent.run.seed, "update": best["update"]} | best["scores"],
-        "seeds": [
-            {
-                "recipe": run["agent"].recipe.name,
-                "seed": run["agent"].run.seed,
-                "episodes_trained": run["agent"].run.updates * run["agent"].recipe.episodes_per_update,
-                "best_update": run["update"],
-                "validation_discounted_return": run["validation"],
-                "training_discounted_return": _while_training(run),
-                "command": run["command"],
-                "commit": run["commit"],
-                **run["scores"],
-            }
-            for run in runs
-        ],
+        "published": {**dict(zip(("recipe", "seed"), best.key, strict=True)), "update": best.record["best_update"]}
+        | modes,
+        "seeds": [seed.record for seed in seeds],
     }
 
 
-def _while_training(run, episodes=1000):
+def _while_training(recipe, curve, episodes=1000):
     """Mean discounted return of the last episodes of training, sampled actions, which is what the paper plots.
 
     None where an update does not play whole episodes.
     """
-    recipe = run["agent"].recipe
     if recipe.rollout_steps is not None:
         return None
-    rows = run["curve"][-max(1, episodes // recipe.episodes_per_update) :]
+    rows = curve[-max(1, episodes // recipe.episodes_per_update) :]
     return sum(float(row["discounted_return"]) for row in rows) / len(rows)
 
 
 def _references(name, best):
     """What the scores are given against."""
-    scores = best["scores"]["deterministic"]
+    scores = best.record["deterministic"]
     known = {"optimal_discounted_return": scores.get("optimal_discounted_return")}
     known["paper_discounted_return"] = PAPER_RETURNS.get(name)
     return {key: value for key, value in known.items() if value is not None}
 
 
-def _write_entry(directory, name, runs, best, scores):
+def _write_entry(directory, name, seeds, best, scores):
     directory.mkdir()
-    agent = _without_optimizers(best["agent"])
+    agent = _without_optimizers(best.agent)
     config = {**agent.get_config(), "env_id": agent.run.env_id, "env_kwargs": agent.run.env_kwargs}
     (directory / "config.json").write_text(json.dumps(config, indent=1) + "\n")
     agent.save_weights(directory / "agent.weights.h5")
     published = {mode: scores["published"][mode]["discounted_return"] for mode in ("deterministic", "sampled")}
-    extra = {"training_commit": best["commit"], "scores": published}
+    extra = {"training_commit": best.record["commit"], "scores": published}
     export_agent(agent, directory, name, extra)
     (directory / "scores.json").write_text(json.dumps(scores, indent=1) + "\n")
-    _write_curves(directory / "curves.csv", runs)
+    _write_curves(directory / "curves.csv", seeds)
     (directory / "README.md").write_text(model_card(name, config, scores))
 
 
@@ -179,14 +218,14 @@ def _without_optimizers(agent):
     return fresh
 
 
-def _write_curves(path, runs):
-    names = list(dict.fromkeys(name for run in runs for row in run["curve"] for name in row))
+def _write_curves(path, seeds):
+    names = list(dict.fromkeys(name for seed in seeds for row in seed.curve for name in row))
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, ["recipe", "seed", *names], lineterminator="\n")
         writer.writeheader()
-        for run in runs:
-            key = {"recipe": run["agent"].recipe.name, "seed": run["agent"].run.seed}
-            writer.writerows({**key, **{k: _short(v) for k, v in row.items()}} for row in run["curve"])
+        for seed in seeds:
+            key = dict(zip(("recipe", "seed"), seed.key, strict=True))
+            writer.writerows({**key, **{k: _short(v) for k, v in row.items()}} for row in seed.curve)
 
 
 def _short(text):
@@ -199,7 +238,7 @@ def _short(text):
 
 def _update_index(directory, name, best, scores):
     index = json.loads((directory / "index.json").read_text())
-    agent, files = best["agent"], sorted(path for path in (directory / name).iterdir())
+    agent, files = best.agent, sorted(path for path in (directory / name).iterdir())
     index["agents"][name] = {
         "env_id": agent.run.env_id,
         "env_kwargs": agent.run.env_kwargs,
@@ -208,8 +247,8 @@ def _update_index(directory, name, best, scores):
         "scores": {
             mode: {key: scores["published"][mode].get(key) for key in _INDEXED} for mode in ("deterministic", "sampled")
         },
-        "command": best["command"],
-        "commit": best["commit"],
+        "command": best.record["command"],
+        "commit": best.record["commit"],
         "keras_version": keras.__version__,
         "files": {path.name: {"sha256": checkpoint.sha256(path), "bytes": path.stat().st_size} for path in files},
     }
