@@ -474,8 +474,11 @@ class ActorCritic(keras.Model):
         self._restore_run(state, arrays)
 
     def _check_alike(self, config, filepath):
-        for part in ("architecture", "recipe"):
-            _check_same(config[part], self.get_config()[part], part, filepath)
+        # Read and written again: fields that a directory was written without have their defaults.
+        architecture = Architecture.from_config(config["architecture"]).get_config()
+        _check_same(architecture, self.architecture.get_config(), "architecture", filepath)
+        recipe = recipes.to_config(recipes.from_config(config["recipe"]))
+        _check_same(recipe, recipes.to_config(self.recipe), "recipe", filepath)
 
     def get_config(self) -> dict:
         """Architecture, recipe, seed and optimisers, ready for JSON."""
