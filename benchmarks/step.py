@@ -5,11 +5,12 @@
 
 Three calls are timed at batch 1, in rounds of all three one after another, so that whatever else
 the machine does hits all of them: `ActorCritic.act`, `OnnxAgent.step`, and an onnxruntime session
-whose graph is one Identity. A ratio is taken within each round; the table shows its median and
+whose graph is one Identity; all on one core. A ratio is taken within each round; the table shows its median and
 range.
 """
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -28,6 +29,8 @@ Call = Callable[[], object]
 def main() -> None:
     """Measure and print a table."""
     arguments = parse_arguments()
+    if hasattr(os, "sched_setaffinity"):  # moving between cores costs more than a step
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     onnx_agent = zoo.load(arguments.agent, runtime="onnx", zoo=arguments.zoo)
     keras_agent = zoo.load(arguments.agent, runtime="keras", zoo=arguments.zoo)
     inputs = draw_inputs(onnx_agent)
