@@ -60,6 +60,7 @@ _HEADER = f"| {' | '.join(_COLUMNS)} |\n|{'---|' * len(_COLUMNS)}"
 _KINDS = {"nmn": "neuromodulated", "rnn": "recurrent (baseline)"}
 _REFERENCES = {
     "optimal_discounted_return": "Bayes optimal: {:.1f} discounted.",
+    "known_task_discounted_return": "Optimal control that knows the task, which no learner beats: {:.1f} discounted.",
     "paper_discounted_return": "The paper reports {:.0f} for this network after 20,000 episodes.",
 }
 
@@ -74,7 +75,10 @@ def model_card(name: str, config: dict, scores: dict) -> str:
     """
     published, protocol = scores["published"], scores["protocol"]
     chosen = next(run for run in scores["seeds"] if _key(run) == _key(published))
-    references = (_REFERENCES[key].format(value) for key, value in scores["references"].items())
+    references = [_REFERENCES[key].format(value) for key, value in scores["references"].items()]
+    if "worst_tenth_share" in published["deterministic"]:
+        worst = published["deterministic"]["worst_tenth_share"]
+        references.append(f"On the worst tenth of the tasks it earns {worst:.0%} of what is possible there.")
     return _TEMPLATE.format(
         name=name,
         kind=_KINDS[config["architecture"]["kind"]],

@@ -418,7 +418,7 @@ def _zoo(arguments):
     for name in zoo.list_agents(arguments.zoo):
         card = zoo.card(name, arguments.zoo)
         scores = card["scores"][card["served_action"]]
-        share = f", {scores['share']:.1%} of the optimum" if scores["share"] else ""
+        share = f", {scores['share']:.1%} of the optimum" if "share" in scores else ""
         print(f"{name:12} {card['env_id']:28} discounted return {scores['discounted_return']:.1f}{share}")
 
 

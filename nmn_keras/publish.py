@@ -16,7 +16,7 @@ import keras
 from nmn_keras import checkpoint, zoo
 from nmn_keras.actor_critic import ActorCritic
 from nmn_keras.card import model_card
-from nmn_keras.evaluation import TEST_SEED, VALIDATION_SEED, evaluate
+from nmn_keras.evaluation import TEST_SEED, VALIDATION_SEED, benchmark_of, evaluate
 from nmn_keras.export import export_agent
 
 PAPER_RETURNS = {"b1-nmn": 4534.0}
@@ -190,8 +190,10 @@ def _while_training(recipe, curve, episodes=1000):
 
 def _references(name, best):
     """What the scores are given against."""
-    scores = best.record["deterministic"]
-    known = {"optimal_discounted_return": scores.get("optimal_discounted_return")}
+    scores, run = best.record["deterministic"], best.agent.run
+    benchmark = benchmark_of(run.env_id, run.env_kwargs)
+    optimum = "known_task" if benchmark and benchmark.known_task else "optimal"
+    known = {f"{optimum}_discounted_return": scores.get("optimal_discounted_return")}
     known["paper_discounted_return"] = PAPER_RETURNS.get(name)
     return {key: value for key, value in known.items() if value is not None}
 
@@ -245,7 +247,8 @@ def _update_index(directory, name, best, scores):
         "kind": agent.architecture.kind,
         "served_action": "deterministic",
         "scores": {
-            mode: {key: scores["published"][mode].get(key) for key in _INDEXED} for mode in ("deterministic", "sampled")
+            mode: {key: value for key, value in scores["published"][mode].items() if key in _INDEXED}
+            for mode in ("deterministic", "sampled")
         },
         "command": best.record["command"],
         "commit": best.record["commit"],
@@ -265,5 +268,6 @@ _INDEXED = (
     "discounted_return",
     "discounted_return_interval",
     "share",
+    "worst_tenth_share",
     "episodes",
 )
