@@ -10,7 +10,8 @@ and the same for b3. `nmn_keras.known_task` says how the numbers come about.
 """
 
 import functools
-from dataclasses import dataclass, fields
+import os
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -75,10 +76,20 @@ def load(name: str, spawn_exclusion: float = 0.0) -> KnownTaskOptima | None:
         spawn_exclusion: of its environment.
     """
     path = table(name, spawn_exclusion)
-    if not path.exists():
-        return None
+    return read(path) if path.exists() else None
+
+
+def read(path: Path) -> KnownTaskOptima:
+    """Return the optima that `save` wrote."""
     with np.load(path, allow_pickle=False) as data:
         return KnownTaskOptima(**{field.name: data[field.name] for field in fields(KnownTaskOptima)})
+
+
+def save(optima: KnownTaskOptima, path: Path) -> None:
+    """Write optima to a file, which never holds half of them."""
+    unfinished = path.with_suffix(".part.npz")
+    np.savez_compressed(unfinished, **asdict(optima))
+    os.replace(unfinished, path)
 
 
 def known_task_return(name: str, spawn_exclusion: float, steps: int, discount: float) -> float | None:

@@ -44,7 +44,8 @@ def distance(position: Array, target: Array, *, xp: ModuleType = np) -> Array:
 
     Not around the edges: no target reaches over one.
     """
-    return xp.sqrt(xp.sum(xp.square(target - position), axis=-1, keepdims=True))
+    apart = xp.square(target - position)
+    return xp.sqrt(apart[..., :1] + apart[..., 1:])  # numpy takes far longer to sum over an axis of two
 
 
 def candidates(spawn_exclusion: float, targets: int) -> int:
