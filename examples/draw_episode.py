@@ -1,6 +1,6 @@
 """Pictures of one episode of a published agent, side by side, in one PNG.
 
-    python examples/draw_episode.py b1-nmn --steps 1 2 5 20 --output b1.png
+python examples/draw_episode.py b1-nmn --steps 1 2 5 20 --output b1.png
 """
 
 import argparse

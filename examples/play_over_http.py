@@ -11,6 +11,8 @@ Needs only gymnasium and the environments; HTTP is Python's own.
 import argparse
 import http.client
 import json
+import os
+import sys
 import urllib.parse
 from typing import Any
 
@@ -29,6 +31,8 @@ def main() -> None:
     connection = http.client.HTTPConnection(address.hostname, address.port, timeout=10)
     try:
         play(connection, arguments.agent, arguments.steps, arguments.seed)
+    except BrokenPipeError:  # whoever read our output has gone, as with `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, http.client.HTTPException) as error:
         raise SystemExit(
             f"No server answers at {arguments.url} ({error}). "
