@@ -43,7 +43,7 @@ class DirectionHead:
     """
 
     mean_outputs = 2
-    feedback_inputs = 3
+    feedback_inputs = 2
     period = 2.0
 
     @staticmethod
@@ -56,14 +56,9 @@ class DirectionHead:
 
     @staticmethod
     def feedback(action, period):
-        """Half-turns in [0, 2), then cosines, then sines of a played action `(..., A)`: `(..., 3A)`.
-
-        A displacement is linear in cosine and sine. The half-turns jump once a turn; with cosine and sine alone
-        benchmark 2 hardly began to be learnt.
-        """
-        half_turns = ops.mod(action * (2.0 / period), 2.0)
-        angle = half_turns * math.pi
-        return ops.concatenate([half_turns, ops.cos(angle), ops.sin(angle)], axis=-1)
+        """Cosines, then sines of a played action `(..., A)`: `(..., 2A)`; displacements are linear in them."""
+        angle = action * (2.0 * math.pi / period)
+        return ops.concatenate([ops.cos(angle), ops.sin(angle)], axis=-1)
 
 
 HEADS: dict[str, type[GaussianHead] | type[DirectionHead]] = {"gaussian": GaussianHead, "direction": DirectionHead}

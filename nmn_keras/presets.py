@@ -50,6 +50,7 @@ class FastSettings:
 _FAST_TORUS = FastSettings(
     {
         "action_head": "direction",
+        "feedback_scale": 1.0,
         "reward_scale": 0.01,
         "log_var_offset": -2.0,
         "log_var_min": -4.5,

@@ -78,9 +78,8 @@ def network_step(architecture, weights, observation, prev_action, prev_reward, s
     if is_nmn:
         seen, hidden = state[:, : a.observation_size], state[:, a.observation_size :]
     if a.action_head == "direction":
-        turns = prev_action / a.action_period - np.floor(prev_action / a.action_period)
-        point = np.exp(2j * np.pi * turns)
-        prev_action = np.concatenate([2.0 * turns, point.real, point.imag], axis=1)
+        point = np.exp(2j * np.pi * prev_action / a.action_period)
+        prev_action = np.concatenate([point.real, point.imag], axis=1)
     elif a.action_period is not None:
         prev_action = prev_action - a.action_period * np.floor(prev_action / a.action_period)
     y = np.concatenate([seen, prev_action * a.feedback_scale, prev_reward * a.reward_scale], 1)
@@ -139,7 +138,7 @@ def network_sequence(architecture, weights, observation, prev_action, prev_rewar
 def parameter_count(architecture, outputs):
     """Weights of a network, counted by hand from the layer sizes."""
     a, total = architecture, 0
-    width = a.observation_size + a.action_size * (3 if a.action_head == "direction" else 1) + 1
+    width = a.observation_size + a.action_size * (2 if a.action_head == "direction" else 1) + 1
     for units in a.gru_units:
         total += 3 * units * (width + units + 1)
         width = units
