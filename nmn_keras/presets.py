@@ -60,8 +60,10 @@ _FAST_TORUS = FastSettings(
         "episodes": 64_000,
         "minibatches_per_epoch": 8,
         "discount": 0.98,
-        "actor_learning_rate": 1e-3,
-        "critic_learning_rate": 1e-3,
+        "trace": 0.8,
+        "actor_learning_rate": 2e-3,
+        "critic_learning_rate": 2e-3,
+        "kl_target": 0.03,
         "deterministic_share": 0.0,
     },
 )
