@@ -1,7 +1,8 @@
 """A run directory: configuration, weights and training state, written so that a crash loses nothing.
 
 `checkpoint.json` names the files of one checkpoint with their sha256 and is replaced last and atomically: whatever
-happens before leaves the previous checkpoint whole.
+happens before leaves the previous checkpoint whole. Its files stay until the next one is written, so that a run can be
+read while it goes on.
 """
 
 import hashlib
@@ -28,6 +29,7 @@ def write(directory, config: dict, state: dict, save_weights, arrays: dict) -> N
     """
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
+    previous = _files(directory)
     names = _unused_names(directory, state["update"])
     save_weights(directory / names["weights"])
     with open(directory / names["arrays"], "wb") as file:
@@ -36,8 +38,17 @@ def write(directory, config: dict, state: dict, save_weights, arrays: dict) -> N
     files = {name: sha256(directory / name) for name in (*names.values(), CONFIG)}
     replace_json(directory / INDEX, {"state": state, **names, "sha256": files})
     for pattern in ("agent-*.weights.h5", "training-*.npz"):
-        for stale in set(directory.glob(pattern)) - {directory / name for name in names.values()}:
-            stale.unlink()
+        for file in directory.glob(pattern):
+            if file.name not in {*previous, *names.values()}:
+                file.unlink()
+
+
+def _files(directory):
+    """Names of the files of the checkpoint that is there, if a whole one is."""
+    try:
+        return set(json.loads((directory / INDEX).read_text())["sha256"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
 
 
 def _unused_names(directory, update):

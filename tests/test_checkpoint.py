@@ -31,14 +31,14 @@ def assert_holds(directory, update):
         assert found[name].dtype == array.dtype
 
 
-def test_what_is_written_is_read_and_only_the_last_stays(tmp_path):
+def test_what_is_written_is_read_and_only_the_last_two_stay(tmp_path):
     run = tmp_path / "deep" / "run"
     assert not checkpoint.exists(run)
-    for update in (0, 20, 20, 40):
+    for update, files in ((0, 4), (20, 6), (20, 6), (40, 6)):
         write(run, update)
         assert checkpoint.exists(run)
         assert_holds(run, update)
-        assert len(list(run.iterdir())) == 4
+        assert len(list(run.iterdir())) == files
 
 
 class Interrupted(Exception):
@@ -74,7 +74,7 @@ def test_a_crash_while_writing_leaves_the_checkpoint_before(tmp_path, update, cr
     assert_holds(tmp_path, 20)
     write(tmp_path, 22)
     assert_holds(tmp_path, 22)
-    assert len(list(tmp_path.iterdir())) == 4  # nothing half-written stays
+    assert len(list(tmp_path.iterdir())) == 6  # nothing half-written stays
 
 
 def test_a_reader_never_sees_half_a_checkpoint(tmp_path, monkeypatch):
@@ -88,8 +88,10 @@ def test_a_reader_never_sees_half_a_checkpoint(tmp_path, monkeypatch):
         seen.append(checkpoint.read(tmp_path)[1]["update"])
 
     monkeypatch.setattr(os, "replace", watched)
+    *_, weights, _ = checkpoint.read(tmp_path)
     write(tmp_path, 21)
     assert seen == sorted(seen) and {*seen} == {20, 21}
+    assert weights.read_bytes() == b"weights of update 20"  # still there for who has just read the index
 
 
 FILES = ("weights", "arrays", "config")
@@ -120,6 +122,9 @@ def test_a_spoilt_index_is_refused(tmp_path, content):
     (tmp_path / checkpoint.INDEX).write_text(json.dumps({"sha256": {}}))
     with pytest.raises(ValueError, match="No whole checkpoint found"):
         checkpoint.read(tmp_path)
+    (tmp_path / checkpoint.INDEX).write_bytes(content)
+    write(tmp_path, 6)
+    assert_holds(tmp_path, 6)
 
 
 def test_no_run_says_what_is_needed(tmp_path):

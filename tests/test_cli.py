@@ -190,18 +190,17 @@ def wait_for(process, run_dir, update):
 def test_an_interrupted_and_a_killed_run_end_as_the_undisturbed_one(runs, tmp_path, capsys):
     command = json.loads((runs["fast"] / "origin.json").read_text())["command"]
     run_dir = tmp_path / "run"
-    process = start(command, run_dir)
-    wait_for(process, run_dir, 2)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=120)
+    with start(command, run_dir) as process:
+        wait_for(process, run_dir, 2)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=120)
     interrupted = checkpoint.read(run_dir)[1]
     assert process.returncode == 130 and 2 <= interrupted["update"] < UPDATES["fast"]
     assert f"Stopped after update {interrupted['update']}; --resume goes on." in err and "Traceback" not in err
 
-    process = start(command, run_dir, "--resume")
-    wait_for(process, run_dir, interrupted["update"] + 1)
-    process.kill()
-    process.communicate(timeout=120)
+    with start(command, run_dir, "--resume") as process:
+        wait_for(process, run_dir, interrupted["update"] + 1)
+        process.kill()
     killed = checkpoint.read(run_dir)[1]
     assert interrupted["update"] < killed["update"] < UPDATES["fast"]
 
