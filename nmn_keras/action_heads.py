@@ -7,6 +7,8 @@ import math
 
 from keras import ops
 
+from nmn_keras.periodic import circle
+
 
 class GaussianHead:
     """The paper's head: the network gives the mean itself."""
@@ -57,8 +59,7 @@ class DirectionHead:
     @staticmethod
     def feedback(action, period):
         """Cosines, then sines of a played action `(..., A)`: `(..., 2A)`; displacements are linear in them."""
-        angle = action * (2.0 * math.pi / period)
-        return ops.concatenate([ops.cos(angle), ops.sin(angle)], axis=-1)
+        return circle(action, period)
 
 
 HEADS: dict[str, type[GaussianHead] | type[DirectionHead]] = {"gaussian": GaussianHead, "direction": DirectionHead}

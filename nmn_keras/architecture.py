@@ -9,6 +9,7 @@ import numpy as np
 from nmn_keras import envs, spaces
 from nmn_keras.action_heads import HEADS
 from nmn_keras.layers import get_activation
+from nmn_keras.periodic import circle
 
 KINDS = ("nmn", "rnn")
 
@@ -33,6 +34,8 @@ class Architecture:
     """Units of the main network's hidden layers (NMN) or of the MLP after the GRUs (RNN); may be empty."""
     activation: str = "srelu"
     """Activation of the hidden layers: "srelu" or any Keras name."""
+    observation_period: float | None = None
+    """Period of every observation, environment units: the network sees cosine and sine of each; None = not periodic."""
     action_low: tuple[float | None, ...] | None = None
     """Lower bounds of the action space, environment units; None = unbounded."""
     action_high: tuple[float | None, ...] | None = None
@@ -70,9 +73,18 @@ class Architecture:
         return (self.head.mean_outputs + 1) * self.action_size
 
     @property
+    def seen_size(self) -> int:
+        """Length of what the network sees of an observation."""
+        return self.observation_size if self.observation_period is None else 2 * self.observation_size
+
+    def see(self, observation):
+        """What the network sees of observations `(..., O)`: themselves, or points on circles if they are periodic."""
+        return observation if self.observation_period is None else circle(observation, self.observation_period)
+
+    @property
     def state_layout(self) -> tuple[tuple[str, int], ...]:
         """`(part, size)` of the packed state, in order."""
-        previous = (("prev_observation", self.observation_size),) if self.kind == "nmn" else ()
+        previous = (("prev_observation", self.seen_size),) if self.kind == "nmn" else ()
         return previous + tuple((f"gru_{i}", units) for i, units in enumerate(self.gru_units))
 
     @property
@@ -235,8 +247,8 @@ def _check_action(arch):
 
 
 def _check_numbers(arch):
-    positive = {"action_period": arch.action_period, "feedback_scale": arch.feedback_scale}
-    for name, value in positive.items():
+    for name in ("observation_period", "action_period", "feedback_scale"):
+        value = getattr(arch, name)
         if value is not None and not (math.isfinite(value) and value > 0.0):
             raise ValueError(f"`{name}` must be positive and finite. Received: {name}={value!r}")
     least = -math.inf if arch.log_var_min is None else arch.log_var_min

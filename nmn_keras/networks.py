@@ -66,13 +66,14 @@ class RecurrentNetwork(keras.Model):
     def step(self, observation, prev_action, prev_reward, state):
         """One step that also gives the signal: `(output, z (N, k) or None, state)`."""
         previous, hidden = self._unpack(state)
-        y = self._feedback(observation, previous, prev_action, prev_reward)
+        seen = self.architecture.see(observation)
+        y = self._feedback(seen, previous, prev_action, prev_reward)
         advanced = []
         for cell, h in zip(self.cells, hidden, strict=True):
             y, (h,) = cell(y, [h])
             advanced.append(h)
-        output, signal = self._readout(observation, y)
-        return output, signal, self._pack(observation, advanced)
+        output, signal = self._readout(seen, y)
+        return output, signal, self._pack(seen, advanced)
 
     def sequence(self, observation, prev_action, prev_reward, state, keep):
         """Run over a time-major sequence; equals iterating `step`.
@@ -88,16 +89,17 @@ class RecurrentNetwork(keras.Model):
             output `(T, N, output_units)` and the packed states after each step `(T, N, S)`.
         """
         first, hidden = self._unpack(state)
+        seen = self.architecture.see(observation)
         previous = None
         if first is not None:
-            previous = ops.concatenate([ops.expand_dims(first, 0), observation[:-1]], 0) * keep
-        y = self._feedback(observation, previous, prev_action, prev_reward)
+            previous = ops.concatenate([ops.expand_dims(first, 0), seen[:-1]], 0) * keep
+        y = self._feedback(seen, previous, prev_action, prev_reward)
         states = []
         for cell, h in zip(self.cells, hidden, strict=True):
             y = cell.sequence(y, h, keep)
             states.append(y)
-        output, _ = self._readout(observation, y)
-        return output, self._pack(observation, states)
+        output, _ = self._readout(seen, y)
+        return output, self._pack(seen, states)
 
     def _unpack(self, state):
         """Packed state to (previous observation or None, list of GRU states)."""
@@ -107,10 +109,10 @@ class RecurrentNetwork(keras.Model):
             offset += size
         return (parts[0], parts[1:]) if self.architecture.kind == "nmn" else (None, parts)
 
-    def _feedback(self, observation, previous, prev_action, prev_reward):
+    def _feedback(self, seen, previous, prev_action, prev_reward):
         """The GRUs' input: observation of the network's kind, last action and reward, scaled."""
         a = self.architecture
-        seen = observation if previous is None else previous
+        seen = seen if previous is None else previous
         played = a.head.feedback(prev_action, a.action_period)
         scaled = [_scale(played, a.feedback_scale), _scale(prev_reward, a.reward_scale)]
         return ops.concatenate([seen, *scaled], axis=-1)
@@ -146,15 +148,15 @@ class NMN(RecurrentNetwork):
             for i, (n, activation) in enumerate(zip(units, activations, strict=True))
         ]
 
-    def _readout(self, observation, context):
+    def _readout(self, seen, context):
         z = self.signal(context)
-        y = observation
+        y = seen
         for layer in self.main:
             y = layer(y, z)
         return y, z
 
-    def _pack(self, observation, hidden):
-        return ops.concatenate([observation, *hidden], axis=-1)
+    def _pack(self, seen, hidden):
+        return ops.concatenate([seen, *hidden], axis=-1)
 
 
 class RNN(RecurrentNetwork):
@@ -169,13 +171,13 @@ class RNN(RecurrentNetwork):
             for i, (n, activation) in enumerate(zip(units, activations, strict=True))
         ]
 
-    def _readout(self, observation, context):
+    def _readout(self, seen, context):
         y = context
         for layer in self.main:
             y = layer(y)
         return y, None
 
-    def _pack(self, observation, hidden):
+    def _pack(self, seen, hidden):
         return ops.concatenate(hidden, axis=-1) if len(hidden) > 1 else hidden[0]
 
 

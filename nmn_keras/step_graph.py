@@ -35,12 +35,13 @@ class StepGraph:
     def __call__(self, observation, prev_action, prev_reward, state_in):
         """Compute the step."""
         a = self.architecture
-        context, state_out = self._recur(observation, prev_action, prev_reward, state_in)
+        seen = a.see(observation)
+        context, state_out = self._recur(seen, prev_action, prev_reward, state_in)
         outputs = {}
         if a.kind == "nmn":
             (kernel, bias), activation = self._signal
             outputs["z"] = activation(ops.matmul(context, kernel) + bias)
-            raw = self._modulated(observation, outputs["z"])
+            raw = self._modulated(seen, outputs["z"])
         else:
             raw = context
             for kernel, bias, activation in self._main:
@@ -49,11 +50,11 @@ class StepGraph:
         outputs |= {"action": a.to_environment(mean, ops), "action_mean": mean, "action_log_std": log_std}
         return {**outputs, "state_out": state_out}
 
-    def _recur(self, observation, prev_action, prev_reward, state_in):
+    def _recur(self, seen, prev_action, prev_reward, state_in):
         """The last GRU's state and the packed state."""
         a = self.architecture
         played = [a.head.feedback(prev_action, a.action_period), prev_reward]
-        offset = a.observation_size if a.kind == "nmn" else 0
+        offset = a.seen_size if a.kind == "nmn" else 0
         states, y = [], None
         for (kernel, bias), units in zip(self._cells, a.gru_units, strict=True):
             h = state_in[..., offset : offset + units]
@@ -62,18 +63,18 @@ class StepGraph:
             elif a.kind == "nmn":  # the packed state begins with the previous observation and the first GRU's state
                 joined = [state_in[..., : offset + units] if len(a.gru_units) > 1 else state_in, *played]
             else:
-                joined = [h, observation, *played]
+                joined = [h, seen, *played]
             y = _gru(ops.matmul(ops.concatenate(joined, axis=-1), kernel) + bias, h, units)
             states.append(y)
             offset += units
-        packed = [observation, *states] if a.kind == "nmn" else states
+        packed = [seen, *states] if a.kind == "nmn" else states
         return y, packed[0] if len(packed) == 1 else ops.concatenate(packed, axis=-1)
 
-    def _modulated(self, observation, signal):
+    def _modulated(self, seen, signal):
         """The main network under the signal."""
         kernel, bias, sizes = self._modulation
         parts = ops.split(ops.matmul(signal, kernel) + bias, np.cumsum(sizes)[:-1].tolist(), axis=-1)
-        y = observation
+        y = seen
         for (weights, activation), gain, shift in zip(self._main, parts[::2], parts[1::2], strict=True):
             y = activation(ops.matmul(y, weights) * gain + shift)
         return y
@@ -98,7 +99,7 @@ def _gru(projected, state, units):
 def _gru_inputs(actor):
     """For each GRU the order of rows [inputs, state] in what is joined for it, and the inputs' factors."""
     a = actor.architecture
-    seen, played = a.observation_size, a.head.feedback_inputs * a.action_size
+    seen, played = a.seen_size, a.head.feedback_inputs * a.action_size
     units, scales = a.gru_units[0], np.ones(seen + played + 1)
     scales[seen : seen + played], scales[-1] = a.feedback_scale, a.reward_scale
     inputs, state = np.arange(seen + played + 1), np.arange(units) + seen + played + 1

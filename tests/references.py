@@ -70,16 +70,23 @@ def gru_step(x, state, kernel, recurrent_kernel, bias):
 # Networks
 
 
+def on_circle(x, period):
+    """Cosines, then sines of a periodic quantity."""
+    point = np.exp(2j * np.pi * x / period)
+    return np.concatenate([point.real, point.imag], axis=1)
+
+
 def network_step(architecture, weights, observation, prev_action, prev_reward, state):
     """One step of an NMN or RNN; gives output, signal (None for an RNN) and packed state."""
     a, left = architecture, list(weights)
     is_nmn = a.kind == "nmn"
+    if a.observation_period is not None:
+        observation = on_circle(observation, a.observation_period)
     seen, hidden = observation, state
     if is_nmn:
-        seen, hidden = state[:, : a.observation_size], state[:, a.observation_size :]
+        seen, hidden = state[:, : observation.shape[1]], state[:, observation.shape[1] :]
     if a.action_head == "direction":
-        point = np.exp(2j * np.pi * prev_action / a.action_period)
-        prev_action = np.concatenate([point.real, point.imag], axis=1)
+        prev_action = on_circle(prev_action, a.action_period)
     elif a.action_period is not None:
         prev_action = prev_action - a.action_period * np.floor(prev_action / a.action_period)
     y = np.concatenate([seen, prev_action * a.feedback_scale, prev_reward * a.reward_scale], 1)
@@ -138,7 +145,8 @@ def network_sequence(architecture, weights, observation, prev_action, prev_rewar
 def parameter_count(architecture, outputs):
     """Weights of a network, counted by hand from the layer sizes."""
     a, total = architecture, 0
-    width = a.observation_size + a.action_size * (2 if a.action_head == "direction" else 1) + 1
+    seen = a.observation_size * (1 if a.observation_period is None else 2)
+    width = seen + a.action_size * (2 if a.action_head == "direction" else 1) + 1
     for units in a.gru_units:
         total += 3 * units * (width + units + 1)
         width = units
@@ -148,7 +156,7 @@ def parameter_count(architecture, outputs):
             width = units
         return total
     total += a.signal_units * (width + 1)
-    width = a.observation_size
+    width = seen
     for units in (*a.hidden_units, outputs):
         total += units * (width + 1 + 2 * a.signal_units)
         width = units

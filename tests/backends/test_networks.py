@@ -28,18 +28,18 @@ CASES = {
     "nmn of three GRUs without hidden layers": Architecture("nmn", 1, 3, (2, 4, 3), 2, "tanh", ()),
     "nmn of directions": Architecture(
         "nmn", 2, 2, (4, 3), 2, "relu", (5,), action_scale=(3.0, 3.0), action_offset=(0.5, 0.0),
-        action_head="direction", action_period=6.0, feedback_scale=0.5,
+        action_head="direction", action_period=6.0, feedback_scale=0.5, observation_period=4.0,
     ),
     "rnn": Architecture("rnn", 2, 1, (4,), 0, hidden_units=(5, 3), activation="relu"),
     "rnn of two GRUs without hidden layers": Architecture(
-        "rnn", 3, 2, (3, 4), 0, hidden_units=(), feedback_scale=0.2, reward_scale=0.1
+        "rnn", 3, 2, (3, 4), 0, hidden_units=(), feedback_scale=0.2, reward_scale=0.1, observation_period=3.0
     ),
     "rnn of three GRUs and four layers": Architecture(
         "rnn", 1, 1, (3, 2, 4), 0, hidden_units=(3, 4, 2, 3), activation="sigmoid"
     ),
 }  # fmt: skip
 EVERY_FIELD = Architecture(
-    "nmn", 3, 2, (4, 3), 2, "sigmoid", (3, 2), "tanh", (-1.0, None), (2.0, 2.0), (1.5, 1.5),
+    "nmn", 3, 2, (4, 3), 2, "sigmoid", (3, 2), "tanh", 4.0, (-1.0, None), (2.0, 2.0), (1.5, 1.5),
     (0.0, -1.0), "direction", 3.0, 0.3, 0.1, -2.0, -5.0, 1.5,
 )  # fmt: skip
 
@@ -182,6 +182,16 @@ def test_actor_and_critic_share_nothing():
     assert not {id(w) for w in one.actor.weights} & {id(w) for w in one.critic.weights}
 
 
+@pytest.mark.parametrize("case", ["nmn of directions", "rnn of two GRUs without hidden layers"])
+def test_periodic_observations_one_period_on_are_the_same(case):
+    network, _ = drawn_network(case)
+    observation, *others = draw_inputs(CASES[case])
+    period = CASES[case].observation_period
+    shifted = (observation + period * np.random.default_rng(0).integers(-2, 3, observation.shape)).astype("float32")
+    for one, other in zip(network.sequence(observation, *others), network.sequence(shifted, *others), strict=True):
+        assert_allclose(convert_to_numpy(one), convert_to_numpy(other), **CLOSE)
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_parameters_are_counted_by_hand(case):
     network, _ = drawn_network(case)
@@ -311,9 +321,9 @@ def test_every_field_differs_from_its_default():
 
 
 def test_packed_state_is_laid_out_in_order():
-    layout = {"nmn": (("prev_observation", 3), ("gru_0", 4), ("gru_1", 3)), "rnn": (("gru_0", 4),)}
+    layout = {"nmn": (("prev_observation", 6), ("gru_0", 4), ("gru_1", 3)), "rnn": (("gru_0", 4),)}
     assert EVERY_FIELD.state_layout == layout["nmn"]
-    assert EVERY_FIELD.state_size == 10
+    assert EVERY_FIELD.state_size == 13
     assert CASES["rnn"].state_layout == layout["rnn"]
     assert CASES["rnn"].state_size == 4
 
@@ -341,6 +351,7 @@ def test_packed_state_is_laid_out_in_order():
         ({"action_period": 2.0, "action_low": (0.0,), "action_high": (1.0,)}, "must be one period apart"),
         ({"action_period": -2.0}, "`action_period` must be positive and finite. Received: action_period=-2.0"),
         ({"log_var_min": 1.0, "log_var_max": -1.0}, "`log_var_min` must lie below `log_var_max`. Received: log_v"),
+        ({"observation_period": 0.0}, "`observation_period` must be positive and finite. Received: observation_p"),
         ({"activation": "sreluu"}, "sreluu"),
         ({"signal_activation": "reluu"}, "reluu"),
     ],
