@@ -10,11 +10,11 @@ from keras.ops import convert_to_numpy, convert_to_tensor
 from numpy.testing import assert_allclose, assert_array_equal
 from on_backend import compiled, on_tensors, value_and_gradients
 
+from nmn_keras import presets
 from nmn_keras.action_heads import split_policy
 from nmn_keras.actor_critic import ActorCritic
 from nmn_keras.architecture import Architecture
 from nmn_keras.networks import build_network, count_parameters
-from nmn_keras.presets import ARCHITECTURES
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}  # float32 against float64 over a dozen recurrent steps
 STEPS, ROWS = 7, 3
@@ -151,7 +151,7 @@ def test_signal_does_not_see_the_present_observation():
 
 @pytest.mark.parametrize("kind", ["nmn", "rnn"])
 def test_initial_weights_are_truncated_normal_and_follow_from_the_seed(kind):
-    first, same, other = (build_network(ARCHITECTURES[f"b1-{kind}"], 2, seed) for seed in (3, 3, 4))
+    first, same, other = (build_network(presets.ARCHITECTURES[f"b1-{kind}"], 2, seed) for seed in (3, 3, 4))
     kernels = []
     for a, b, c in zip(first.weights, same.weights, other.weights, strict=True):
         value, twin, different = (convert_to_numpy(w) for w in (a, b, c))
@@ -200,14 +200,14 @@ def test_parameters_are_counted_by_hand(case):
 
 
 def test_presets_have_the_paper_s_sizes():
-    counts = {name: count_parameters(ARCHITECTURES[name]) for name in ("b1-nmn", "b1-rnn")}
+    counts = {name: count_parameters(presets.ARCHITECTURES[name]) for name in ("b1-nmn", "b1-rnn")}
     assert counts == {
         "b1-nmn": {"actor": 9642, "critic": 9591},
         "b1-rnn": {"actor": 9352, "critic": 9341},
     }
     table = {
         name: (a.observation_size, a.gru_units, a.signal_units, a.hidden_units, a.activation)
-        for name, a in ARCHITECTURES.items()
+        for name, a in presets.ARCHITECTURES.items()
     }
     assert table == {
         "b1-nmn": (1, (50,), 20, (10,), "srelu"),
@@ -217,6 +217,13 @@ def test_presets_have_the_paper_s_sizes():
         "b3-nmn": (4, (100, 75), 45, (30, 10), "srelu"),
         "b3-rnn": (4, (100, 75), 0, (45, 30, 10), "srelu"),
     }
+
+
+@pytest.mark.parametrize("benchmark", ["b2", "b3"])
+def test_fast_networks_of_both_kinds_are_equally_large(benchmark):
+    counts = [count_parameters(presets.get(f"{benchmark}-{kind}")[0]) for kind in ("nmn", "rnn")]
+    for role in ("actor", "critic"):
+        assert counts[0][role] == pytest.approx(counts[1][role], rel=0.02)
 
 
 # Actions
@@ -309,7 +316,9 @@ def test_feedback_of_a_direction_repeats_each_turn():
 # Architecture
 
 
-@pytest.mark.parametrize("architecture", [*ARCHITECTURES.values(), EVERY_FIELD], ids=[*ARCHITECTURES, "every field"])
+@pytest.mark.parametrize(
+    "architecture", [*presets.ARCHITECTURES.values(), EVERY_FIELD], ids=[*presets.ARCHITECTURES, "every field"]
+)
 def test_architecture_survives_json(architecture):
     text = json.dumps(architecture.get_config(), allow_nan=False)
     assert Architecture.from_config(json.loads(text)) == architecture
