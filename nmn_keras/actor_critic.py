@@ -1,5 +1,6 @@
 """`ActorCritic`: a recurrent agent with Keras's verbs; one epoch of `fit` is one update."""
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -141,6 +142,37 @@ class ActorCritic(keras.Model):
             TrainingDiverged: if a loss is not finite; the last checkpoint stays as it was.
             KeyboardInterrupt: after a SIGINT, once the present update is whole and the checkpoint written.
         """
+        options = {name: value for name, value in locals().items() if name != "self"}
+        with nmn_callbacks.deferred_interrupt() as interrupted:
+            with contextlib.closing(self.fitting(interrupted, **options)) as loop:
+                due = next(loop)
+                while due is not None:
+                    due = loop.send(self._one_update(*due))
+            if interrupted():
+                raise KeyboardInterrupt
+        return self.history
+
+    def fitting(
+        self,
+        interrupted,
+        env,
+        episodes,
+        seed,
+        callbacks,
+        verbose,
+        resume,
+        run_dir,
+        checkpoint_freq,
+        validation_episodes,
+        validation_freq,
+        env_kwargs,
+    ):
+        """`fit` without its updates, a generator: whoever drives it may do those of several agents together.
+
+        It yields the vector environment and the steps to play for each update, is sent the update's logs, and yields
+        None when there is nothing more to do. Its arguments are those of `fit`, and a function `interrupted` that
+        says whether to stop.
+        """
         if not self.compiled:
             self.compile()
         _check_integer("checkpoint_freq", checkpoint_freq, 1)
@@ -157,10 +189,10 @@ class ActorCritic(keras.Model):
             self.run = run
             callback_list = self._callbacks(callbacks, verbose, run_dir, checkpoint_freq)
             validate = (validation_episodes, validation_freq, env)
-            self._train(vector, steps, callback_list, validate)
+            yield from self._train(vector, steps, callback_list, validate, interrupted)
+            yield None
         finally:
             vector.close()
-        return self.history
 
     def train_step(self, played: rollout.Rollout) -> dict[str, float]:
         """One update from one rollout: actor, critic, then the recipe's adaptation.
@@ -171,22 +203,30 @@ class ActorCritic(keras.Model):
         Raises:
             TrainingDiverged: if a loss is not finite.
         """
+        plan = self.plan_update(*played.reward.shape)
+        return self.end_update(*self._update(played.arrays(), self.run.buffer, *plan))
+
+    def plan_update(self, steps, episodes):
+        """Set the rates of the next update; its minibatches and the recipe's adapted numbers."""
         run, recipe = self.run, self.recipe
         rates = recipe.learning_rates(run.coefficients, run.update / max(run.updates, 1))
         self.optimizers.actor.learning_rate, self.optimizers.critic.learning_rate = rates
-        segments = trained_steps(recipe, len(played.reward)) // recipe.segment_steps
-        segments *= played.reward.shape[1]
+        segments = trained_steps(recipe, steps) // recipe.segment_steps * episodes
         generator = np.random.default_rng([run.seed, run.update, 1])
         minibatches = recipe.minibatches(generator, segments, segments * (len(run.buffer) + 1))
-        coefficients = {name: np.float32(value) for name, value in run.coefficients.items()}
-        batch, logs = self._update(played.arrays(), run.buffer, minibatches, coefficients)
+        return minibatches, {name: np.float32(value) for name, value in run.coefficients.items()}
+
+    def end_update(self, batch, logs):
+        """Take in what an update gave: the critic's batch and its logs, to which the rates are added."""
+        run, recipe = self.run, self.recipe
         logs = {name: float(value) for name, value in logs.items()}
         self._check_finite(logs)
         keep = recipe.critic_batches - 1
         run.buffer = [*run.buffer, batch][-keep:] if keep else []
+        rate = recipe.learning_rates(run.coefficients, run.update / max(run.updates, 1))[0]
         run.coefficients = recipe.adapt(run.coefficients, logs["kl"])
         run.update += 1
-        return {**logs, **run.coefficients, "actor_learning_rate": rates[0]}
+        return {**logs, **run.coefficients, "actor_learning_rate": rate}
 
     def _optimizer(self, optimizer, role):
         field = f"{role}_learning_rate"
@@ -270,21 +310,23 @@ class ActorCritic(keras.Model):
             model=self,
         )
 
-    def _train(self, vector, steps, callback_list, validate):
+    def _train(self, vector, steps, callback_list, validate, interrupted):
         self.stop_training = False
         callback_list.on_train_begin()
-        with nmn_callbacks.deferred_interrupt() as interrupted:
-            while self.run.update < self.run.updates and not (self.stop_training or interrupted()):
-                epoch = self.run.update
-                callback_list.on_epoch_begin(epoch)
-                logs = self._one_update(vector, steps, callback_list) | self._validation(*validate)
-                callback_list.on_epoch_end(epoch, logs)
-            callback_list.on_train_end()
-            if interrupted():
-                raise KeyboardInterrupt
+        while self.run.update < self.run.updates and not (self.stop_training or interrupted()):
+            epoch = self.run.update
+            callback_list.on_epoch_begin(epoch)
+            callback_list.on_train_batch_begin(0)
+            logs = yield vector, steps
+            callback_list.on_train_batch_end(0, logs)
+            callback_list.on_epoch_end(epoch, logs | self._validation(*validate))
+        callback_list.on_train_end()
 
-    def _one_update(self, vector, steps, callback_list):
-        callback_list.on_train_batch_begin(0)
+    def benchmark(self):
+        """The benchmark that the run trains on, or None."""
+        return benchmark_of(self.run.env_id, self.run.env_kwargs)
+
+    def _one_update(self, vector, steps):
         generator = np.random.default_rng([self.run.seed, self.run.update])
         try:
             played = rollout.play(
@@ -297,10 +339,7 @@ class ActorCritic(keras.Model):
             )
         except FloatingPointError as error:
             raise self._diverged(error) from error
-        benchmark = benchmark_of(self.run.env_id, self.run.env_kwargs)
-        logs = {**rollout.summary(played, benchmark), **self.train_step(played)}
-        callback_list.on_train_batch_end(0, logs)
-        return logs
+        return {**rollout.summary(played.reward, played.log_var, self.benchmark()), **self.train_step(played)}
 
     def _validation(self, episodes, freq, env):
         due = self.run.update % freq == 0 or self.run.update == self.run.updates

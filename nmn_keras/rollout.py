@@ -66,11 +66,9 @@ def play(env, policy, architecture, steps, recipe, generator) -> Rollout:
         FloatingPointError: if an action is not.
     """
     n, a = env.num_envs, architecture
-    observation, _ = env.reset(seed=int(generator.integers(2**31)))
+    seed, explored, noise = draw(recipe, steps, n, a.action_size, generator)
+    observation, _ = env.reset(seed=seed)
     observation = finite(observation, "observation", 0)
-    explored = _explored(recipe, steps, n, generator)
-    noise = generator.standard_normal((steps, n, a.action_size), dtype="float32")
-    noise *= explored[..., None]
     prev_action, prev_reward = np.zeros((n, a.action_size), "float32"), np.zeros((n, 1), "float32")
     state, keep = np.zeros((n, a.state_size), "float32"), np.zeros((n, 1), "float32")
     rows, states = [], []
@@ -107,27 +105,31 @@ def _sample(mean, log_var, noise, step):
     return action
 
 
-def _explored(recipe, steps, n, generator):
-    """Draw which segments are sampled, `(steps, n)` of 0 and 1."""
+def draw(recipe, steps, n, action_size, generator):
+    """Seed of the environments, which segments are sampled `(steps, n)` and the noise `(steps, n, action_size)`."""
+    seed = int(generator.integers(2**31))
     segments = -(-steps // recipe.segment_steps)
     sampled = generator.random((segments, n)) >= recipe.deterministic_share
-    return np.repeat(sampled, recipe.segment_steps, axis=0)[:steps].astype("float32")
+    explored = np.repeat(sampled, recipe.segment_steps, axis=0)[:steps].astype("float32")
+    noise = generator.standard_normal((steps, n, action_size), dtype="float32")
+    return seed, explored, noise * explored[..., None]
 
 
-def summary(rollout: Rollout, benchmark: Benchmark | None = None) -> dict[str, float]:
+def summary(reward, log_var, benchmark: Benchmark | None = None) -> dict[str, float]:
     """What is logged of a rollout: reward per step, returns from its start, share of the optimum where it is known.
 
+    Takes its rewards `(T, N)` and log-variances `(T, N, A)`.
     `discounted_return` is over the rollout's T steps, sampled actions, at the benchmark's discount (0.998 elsewhere);
     `share` is against the optimum over as many steps.
     """
     discount = benchmark.discount if benchmark else 0.998
-    steps, reward = len(rollout.reward), rollout.reward
+    steps = len(reward)
     worth = discount ** np.arange(steps)
     logs = {
         "reward": float(reward.mean()),
         "return": float(reward.sum(axis=0).mean()),
         "discounted_return": float((worth @ reward).mean()),
-        "deviation": float(np.exp(0.5 * rollout.log_var).mean()),
+        "deviation": float(np.exp(0.5 * log_var).mean()),
     }
     optimum = benchmark and benchmark.optimal_return(steps, discount)
     return logs | ({"share": logs["discounted_return"] / optimum} if optimum else {})

@@ -124,7 +124,7 @@ def test_benchmark_rollouts_link_up_across_their_ends():
 
 def test_summary_against_a_loop(played):
     benchmark = envs.BENCHMARKS["b1"]
-    logs = rollout.summary(played, benchmark)
+    logs = rollout.summary(played.reward, played.log_var, benchmark)
     returns, discounted = np.zeros(N), np.zeros(N)
     for t in range(STEPS):
         returns += played.reward[t]
@@ -134,7 +134,7 @@ def test_summary_against_a_loop(played):
     assert logs["discounted_return"] == pytest.approx(discounted.mean(), rel=1e-5)
     assert logs["share"] == pytest.approx(discounted.mean() / benchmark.optimal_return(STEPS, 0.998), rel=1e-5)
     assert logs["deviation"] == pytest.approx(np.exp([-0.5, 0.0, 0.5]).mean(), rel=1e-5)
-    assert "share" not in rollout.summary(played)
+    assert "share" not in rollout.summary(played.reward, played.log_var)
 
 
 @pytest.mark.parametrize(

@@ -22,26 +22,75 @@ def compile_method(network, method):
 def compile_update(actor, critic, actor_optimizer, critic_optimizer, recipe):
     """The compiled update; see `nmn_keras.updates.tensorflow.compile_update` for its arguments."""
     parts = (actor, critic, actor_optimizer, critic_optimizer)
-    owned = [
-        actor.trainable_variables,
-        critic.trainable_variables,
-        actor_optimizer.variables,
-        critic_optimizer.variables,
-    ]
+    owned = _owned(*parts)
 
     @jax.jit
     def pure(values, rollout, buffer, minibatches, coefficients):
         return _update(parts, recipe, values, rollout, buffer, minibatches, coefficients)
 
     def update(rollout, buffer, minibatches, coefficients):
-        values = [[v.value for v in variables] for variables in owned]
-        values, current, logs = pure(values, rollout, buffer, minibatches, coefficients)
-        for variables, new in zip(owned, values, strict=True):
-            for variable, value in zip(variables, new, strict=True):
-                variable.assign(value)
+        values, current, logs = pure(_values(owned), rollout, buffer, minibatches, coefficients)
+        _assign(owned, values)
         return current, logs
 
     return update
+
+
+def compile_together(agent, play):
+    """The compiled rollout and update of several agents like this one.
+
+    Args:
+        agent: a compiled `ActorCritic`; all have its architecture, optimisers and recipe.
+        play: function `(actor, recipe, draws)` that gives the arrays of a rollout.
+
+    Returns:
+        Function of lists, one element per agent: agents, draws, critic buffers, `(minibatches, coefficients)`. It
+        changes the agents' weights and optimisers and gives, per agent, rewards and log-variances of the rollout,
+        the critic's batch and the logs.
+    """
+    parts = (agent.actor, agent.critic, agent.optimizers.actor, agent.optimizers.critic)
+
+    def one(values, draws, buffer, plan):
+        with _scope(agent.actor, values[0]):
+            played = play(agent.actor, agent.recipe, draws)
+        values, current, logs = _update(parts, agent.recipe, values, played, buffer, *plan)
+        return values, (played["reward"], played["log_var"]), current, logs
+
+    @jax.jit
+    def pure(*each):
+        stacked = [jax.tree.map(lambda *leaves: jnp.stack(leaves), *lists) for lists in each]
+        results = jax.vmap(one)(*stacked)
+        leaves, structure = jax.tree.flatten(results)
+        return [jax.tree.unflatten(structure, [leaf[i] for leaf in leaves]) for i in range(len(each[0]))]
+
+    def update(agents, draws, buffers, plans):
+        owned = [_owned(a.actor, a.critic, a.optimizers.actor, a.optimizers.critic) for a in agents]
+        results = pure([_values(variables) for variables in owned], draws, buffers, plans)
+        for variables, (new, *_) in zip(owned, results, strict=True):
+            _assign(variables, new)
+        return [(jax.device_get(played), current, logs) for _, played, current, logs in results]
+
+    return update
+
+
+def _owned(actor, critic, actor_optimizer, critic_optimizer):
+    """All variables that an update changes."""
+    return [
+        actor.trainable_variables,
+        critic.trainable_variables,
+        actor_optimizer.variables,
+        critic_optimizer.variables,
+    ]
+
+
+def _values(owned):
+    return [[v.value for v in variables] for variables in owned]
+
+
+def _assign(owned, values):
+    for variables, new in zip(owned, values, strict=True):
+        for variable, value in zip(variables, new, strict=True):
+            variable.assign(value)
 
 
 def _update(parts, recipe, values, rollout, buffer, minibatches, coefficients):
