@@ -171,17 +171,34 @@ class OnnxAgent:
             InvalidInput: a shape is wrong, a number is not finite in float32, or the numbers are so
                 large that the agent's memory would overflow.
         """
-        outputs = self.step(*self.check(observation, prev_action, prev_reward, state))
-        action = outputs["action"] if rng is None else self._sample(outputs, rng)
-        state_out = outputs["state_out"]
+        outputs = self.decide(*self.check(observation, prev_action, prev_reward, state), rng=rng)
+        return outputs["action"], outputs["state_out"]
+
+    def decide(
+        self,
+        observation: np.ndarray,
+        prev_action: np.ndarray,
+        prev_reward: np.ndarray,
+        state: np.ndarray,
+        *,
+        rng: np.random.Generator | None = None,
+    ) -> dict[str, np.ndarray]:
+        """Do what `act` does with inputs that `check` returned; every output of `step`, `action` the one chosen.
+
+        Raises:
+            InvalidInput: the numbers are so large that the agent's memory would overflow.
+        """
+        outputs = self.step(observation, prev_action, prev_reward, state)
+        if rng is not None:
+            outputs["action"] = self._sample(outputs, rng)
         # One overflow would poison the memory for the rest of the episode: refuse the step instead.
-        if not (np.isfinite(state_out).all() and np.isfinite(action).all()):
+        if not (np.isfinite(outputs["state_out"]).all() and np.isfinite(outputs["action"]).all()):
             raise InvalidInput(
                 None,
                 "The step overflows: the inputs are finite, but the action or the memory that "
                 "follows from them is not. Send numbers of a size met in the environment.",
             )
-        return action, state_out
+        return outputs
 
     def _sample(self, outputs: Mapping[str, np.ndarray], rng: np.random.Generator) -> np.ndarray:
         """Draw u ~ N(mean, exp(log_std)^2) in network units and bring it into the action space."""

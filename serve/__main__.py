@@ -31,10 +31,10 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--agents", nargs="+", metavar="NAME", help="agents to serve (every one of the zoo)")
     parser.add_argument("--max-sessions", type=_positive, default=10_000, help="open at once (%(default)s)")
     parser.add_argument(
-        "--idle-seconds",
-        type=_positive,
-        default=3600,
-        help="how long an idle session is kept (%(default)s)",
+        "--ttl-seconds", type=_positive, default=3600, help="how long an idle session is kept at most (%(default)s)"
+    )
+    parser.add_argument(
+        "--max-age-seconds", type=_positive, default=86_400, help="how long any session is kept (%(default)s)"
     )
     return parser.parse_args(argv)
 
@@ -91,7 +91,12 @@ def _make_server(agents: "Mapping[str, OnnxAgent]", arguments: argparse.Namespac
 
     from serve.app import create_app
 
-    app = create_app(agents, max_sessions=arguments.max_sessions, idle_seconds=arguments.idle_seconds)
+    app = create_app(
+        agents,
+        max_sessions=arguments.max_sessions,
+        ttl_seconds=arguments.ttl_seconds,
+        max_age_seconds=arguments.max_age_seconds,
+    )
     config = uvicorn.Config(
         app,
         lifespan="on",

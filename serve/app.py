@@ -13,14 +13,15 @@ from nmn_keras.runtime import OnnxAgent
 from serve import problems
 from serve.messages import Health
 from serve.native import Native, answer
-from serve.sessions import SessionStore
+from serve.store import SessionStore
 
 
 def create_app(
     agents: Mapping[str, OnnxAgent],
     *,
     max_sessions: int = 10_000,
-    idle_seconds: float = 3600.0,
+    ttl_seconds: float = 3600.0,
+    max_age_seconds: float = 86_400.0,
     max_body_bytes: int = 1 << 20,
 ) -> Starlette:
     """Return an application that serves agents.
@@ -28,10 +29,11 @@ def create_app(
     Args:
         agents: by the name they are served as.
         max_sessions: how many sessions may be open at once.
-        idle_seconds: how long a session is kept after its last use.
+        ttl_seconds: how long a session is kept after its last use, unless its client asks for less.
+        max_age_seconds: how long a session is kept at most.
         max_body_bytes: how large a request's body may be.
     """
-    native = Native(agents, SessionStore(max_sessions, idle_seconds), max_body_bytes)
+    native = Native(agents, SessionStore(max_sessions, max_age_seconds), ttl_seconds, max_body_bytes)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:

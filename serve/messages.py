@@ -1,40 +1,56 @@
 """The JSON messages of the native API. What stands here is what clients may send and will get."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 
 from nmn_keras.runtime import OnnxAgent
 
+Row = TypeVar("Row")
+Number = TypeVar("Number")
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Seed = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Batch = Annotated[int, msgspec.Meta(ge=1, le=1024)]
+Seconds = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class Create(msgspec.Struct, forbid_unknown_fields=True):
     """Open a session.
 
+    `batch`: N, environments stepped together; above 1 every vector of a step becomes an array of N rows.
     `deterministic`: play the policy's deterministic action, or else sample.
     `seed`: of the samples; equal seeds, observations and rewards give equal actions.
+    `ttl_seconds`: how long the session is kept after its last use, at most; the server's default if absent.
     """
 
+    batch: Batch = 1
     deterministic: bool = True
     seed: Seed | None = None
+    ttl_seconds: Seconds | None = None
 
 
 class Empty(msgspec.Struct, forbid_unknown_fields=True):
     """No members."""
 
 
-class Step(msgspec.Struct, forbid_unknown_fields=True):
+class Step(msgspec.Struct, Generic[Row, Number], forbid_unknown_fields=True):
     """One step of a session.
 
-    `observation`: O numbers, environment units.
-    `reward`: of the previous step; required after the first step, at which it can only be 0.
-    `action`: A numbers, the action played at the previous step, if it was not the one answered.
+    `observation`: O numbers, environment units; N rows of them in a session of `batch` N above 1.
+    `reward`: of the previous step, required after the first step, at which it can only be 0; N numbers.
+    `action`: A numbers, the action played at the previous step, if it was not the one answered; N rows.
+    `step`: the number that the answer will have. With that of the last step the same message gives the same answer
+    again and changes nothing, so that a client can repeat a request whose answer was lost.
     """
 
-    observation: list[float]
-    reward: float | None = None
-    action: list[float] | None = None
+    observation: Row
+    reward: Number | None = None
+    action: Row | None = None
+    step: Count | None = None
+
+
+OneStep = Step[list[float], float]
+ManySteps = Step[list[list[float]], list[float]]
 
 
 class StatelessStep(msgspec.Struct, forbid_unknown_fields=True):
@@ -46,19 +62,59 @@ class StatelessStep(msgspec.Struct, forbid_unknown_fields=True):
     state: list[float] | None = None
 
 
+class MemorySnapshot(msgspec.Struct, forbid_unknown_fields=True):
+    """What a step started from: N rows each."""
+
+    prev_action: list[list[float]]
+    prev_reward: list[list[float]]
+    state: list[list[float]]
+
+
+class Snapshot(msgspec.Struct, forbid_unknown_fields=True):
+    """All that a session's future depends on. Sent back it is refused by another agent or another version of it."""
+
+    agent: str
+    sha256: str
+    batch: Batch
+    seed: Seed | None
+    step: Count
+    draws: Count
+    episode: Count
+    begins: bool
+    locked: bool
+    state: list[list[float]]
+    action: list[list[float]] | None
+    before: MemorySnapshot
+
+
 class SessionAnswer(msgspec.Struct):
-    """A session, and how many steps it has taken."""
+    """A session.
+
+    `step`: steps taken since it was opened or reset. `episode`: episodes begun since then, the first one left out.
+    `locked`: whether its neuromodulation is frozen. `expires_in`: seconds until it is forgotten if it is not used.
+    """
 
     session: str
     agent: str
+    batch: int
     step: int
+    episode: int
+    locked: bool
+    expires_in: float
 
 
-class StepAnswer(msgspec.Struct):
-    """The action to play, A numbers in environment units, and how many steps were taken."""
+class StepAnswer(msgspec.Struct, Generic[Row], omit_defaults=True):
+    """The action to play, A numbers in environment units, how many steps were taken, and what else was asked for.
 
-    action: list[float]
+    `z`: the neuromodulatory signal, Z numbers. `action_mean`, `action_log_std`: the policy, A numbers in network units.
+    In a session of `batch` N above 1 there are N rows of each.
+    """
+
+    action: Row
     step: int
+    z: Row | None = None
+    action_mean: Row | None = None
+    action_log_std: Row | None = None
 
 
 class StatelessStepAnswer(msgspec.Struct):

@@ -1,8 +1,9 @@
 """The native API: agents, sessions, steps. Each handler decodes, acts and encodes."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from secrets import randbits
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -10,14 +11,17 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from nmn_keras.runtime import InvalidInput, OnnxAgent
-from serve import messages
+from serve import messages, sessions, snapshots
 from serve.bodies import read_message
 from serve.problems import Problem, invalid_input, unknown_agent
-from serve.sessions import SessionStore, open_session, reset_session, step_session
+from serve.sessions import Session
+from serve.store import SessionStore
 
 CREATE = msgspec.json.Decoder(messages.Create)
 EMPTY = msgspec.json.Decoder(messages.Empty)
-STEP = msgspec.json.Decoder(messages.Step)
+ONE_STEP, MANY_STEPS = msgspec.json.Decoder(messages.OneStep), msgspec.json.Decoder(messages.ManySteps)
+SNAPSHOT = msgspec.json.Decoder(messages.Snapshot)
+INCLUDABLE = ("z", "action_mean", "action_log_std")
 MEMBERS = {name: name for name in ("observation", "prev_action", "prev_reward", "state")}
 STATELESS_STEP = msgspec.json.Decoder(messages.StatelessStep)
 
@@ -33,12 +37,14 @@ class Native:
 
     Args:
         agents: by the name they are served as.
-        sessions: where sessions are kept.
+        store: where sessions are kept.
+        ttl_seconds: how long a session is kept after its last use, unless its client asks for less.
         max_body_bytes: how large a request's body may be.
     """
 
     agents: Mapping[str, OnnxAgent]
-    sessions: SessionStore
+    store: SessionStore
+    ttl_seconds: float
     max_body_bytes: int
 
     def routes(self) -> list[Route]:
@@ -49,7 +55,14 @@ class Native:
             Route("/v1/agents/{agent}/sessions", self.create_session, methods=["POST"]),
             Route("/v1/agents/{agent}/step", self.step_stateless, methods=["POST"]),
             Route("/v1/sessions/{session}/step", self.step_session, methods=["POST"]),
+            Route("/v1/sessions/{session}/episode", self.begin_episode, methods=["POST"]),
             Route("/v1/sessions/{session}/reset", self.reset_session, methods=["POST"]),
+            Route("/v1/sessions/{session}/lock", self.lock_session, methods=["POST"]),
+            Route("/v1/sessions/{session}/unlock", self.unlock_session, methods=["POST"]),
+            Route("/v1/sessions/{session}/fork", self.fork_session, methods=["POST"]),
+            Route("/v1/sessions/{session}/state", self.get_state),
+            Route("/v1/sessions/{session}/state", self.put_state, methods=["PUT"]),
+            Route("/v1/sessions/{session}", self.show_session),
             Route("/v1/sessions/{session}", self.delete_session, methods=["DELETE"]),
         ]
 
@@ -68,32 +81,66 @@ class Native:
         name, agent = self._find_agent(request)
         message = await read_message(request, CREATE, self.max_body_bytes)
         seed = randbits(63) if message.seed is None else message.seed
-        session = open_session(name, agent, None if message.deterministic else seed)
-        session_id = self.sessions.add(session)
-        location = {"Location": f"/v1/sessions/{session_id}"}
-        return answer(messages.SessionAnswer(session_id, name, 0), 201, location)
+        ttl = self.ttl_seconds if message.ttl_seconds is None else min(message.ttl_seconds, self.ttl_seconds)
+        session = sessions.open_session(
+            name, agent, None if message.deterministic else seed, batch=message.batch, ttl_seconds=ttl
+        )
+        return self._created(session)
+
+    async def show_session(self, request: Request) -> Response:
+        """GET /v1/sessions/{session}."""
+        session_id = request.path_params["session"]
+        return self._describe(session_id, self.store.get(session_id))
 
     async def step_session(self, request: Request) -> Response:
         """POST /v1/sessions/{session}/step."""
-        message = await read_message(request, STEP, self.max_body_bytes)
+        included = _included(request)
         session_id = request.path_params["session"]
-        session = self.sessions.get(session_id)
-        after = step_session(session, self.agents[session.agent], message)
-        self.sessions.put(session_id, after)
-        return answer(messages.StepAnswer(after.prev_action[0].tolist(), after.step))
+        decoder: Any = ONE_STEP if self.store.get(session_id).batch == 1 else MANY_STEPS
+        message = await read_message(request, decoder, self.max_body_bytes)
+        session = self.store.get(session_id)  # as it is now: reading the body may have taken a while
+        after = sessions.step_session(session, self.agents[session.agent], message)
+        self.store.put(session_id, after)
+        return answer(_step_answer(after, included))
+
+    async def begin_episode(self, request: Request) -> Response:
+        """POST /v1/sessions/{session}/episode."""
+        return await self._change(request, lambda session, agent: sessions.begin_episode(session))
 
     async def reset_session(self, request: Request) -> Response:
         """POST /v1/sessions/{session}/reset."""
+        return await self._change(request, sessions.reset_session)
+
+    async def lock_session(self, request: Request) -> Response:
+        """POST /v1/sessions/{session}/lock."""
+        return await self._change(request, sessions.lock_session)
+
+    async def unlock_session(self, request: Request) -> Response:
+        """POST /v1/sessions/{session}/unlock."""
+        return await self._change(request, lambda session, agent: sessions.unlock_session(session))
+
+    async def fork_session(self, request: Request) -> Response:
+        """POST /v1/sessions/{session}/fork."""
         await read_message(request, EMPTY, self.max_body_bytes)
+        return self._created(self.store.get(request.path_params["session"]))
+
+    async def get_state(self, request: Request) -> Response:
+        """GET /v1/sessions/{session}/state."""
+        session = self.store.get(request.path_params["session"])
+        return answer(snapshots.take(session, self.agents[session.agent]))
+
+    async def put_state(self, request: Request) -> Response:
+        """PUT /v1/sessions/{session}/state."""
+        message = await read_message(request, SNAPSHOT, self.max_body_bytes)
         session_id = request.path_params["session"]
-        session = self.sessions.get(session_id)
-        after = reset_session(session, self.agents[session.agent])
-        self.sessions.put(session_id, after)
-        return answer(messages.SessionAnswer(session_id, after.agent, after.step))
+        session = self.store.get(session_id)
+        after = snapshots.restore(session, self.agents[session.agent], message)
+        self.store.put(session_id, after)
+        return self._describe(session_id, after)
 
     async def delete_session(self, request: Request) -> Response:
         """DELETE /v1/sessions/{session}."""
-        self.sessions.delete(request.path_params["session"])
+        self.store.delete(request.path_params["session"])
         return Response(status_code=204)
 
     async def step_stateless(self, request: Request) -> Response:
@@ -106,11 +153,52 @@ class Native:
             raise invalid_input(error, MEMBERS) from error
         return answer(messages.StatelessStepAnswer(action[0].tolist(), state[0].tolist()))
 
+    async def _change(self, request: Request, change: Callable[[Session, OnnxAgent], Session]) -> Response:
+        """Answer a request without members that makes another session of one."""
+        await read_message(request, EMPTY, self.max_body_bytes)
+        session_id = request.path_params["session"]
+        session = self.store.get(session_id)
+        after = change(session, self.agents[session.agent])
+        self.store.put(session_id, after)
+        return self._describe(session_id, after)
+
+    def _created(self, session: Session) -> Response:
+        session_id = self.store.add(session)
+        return self._describe(session_id, session, 201, {"Location": f"/v1/sessions/{session_id}"})
+
+    def _describe(
+        self, session_id: str, session: Session, status: int = 200, headers: Mapping[str, str] | None = None
+    ) -> Response:
+        left = round(self.store.seconds_left(session_id), 3)
+        described = messages.SessionAnswer(
+            session_id, session.agent, session.batch, session.step, session.episode, session.locked, left
+        )
+        return answer(described, status, headers)
+
     def _find_agent(self, request: Request) -> tuple[str, OnnxAgent]:
         name = request.path_params["agent"]
         if name not in self.agents:
             raise unknown_agent(name, self.agents)
         return name, self.agents[name]
+
+
+def _included(request: Request) -> list[str]:
+    """The outputs asked for by `?include=`."""
+    names = [name for name in request.query_params.get("include", "").split(",") if name]
+    if unknown := [name for name in names if name not in INCLUDABLE]:
+        raise Problem(
+            422,
+            "unknown-output",
+            f"`include` takes {', '.join(INCLUDABLE)}, separated by commas. Received: {', '.join(unknown)}",
+        )
+    return names
+
+
+def _step_answer(session: Session, included: Sequence[str]) -> messages.StepAnswer[Any]:
+    """What the last step gave; of outputs that the agent does not have (z of an RNN) nothing."""
+    given = {name: value.tolist() for name, value in (session.answer or {}).items()}
+    rows = {name: value[0] if session.batch == 1 else value for name, value in given.items()}
+    return messages.StepAnswer(rows["action"], session.step, **{n: rows[n] for n in included if n in rows})
 
 
 def _memory(message: messages.StatelessStep, agent: OnnxAgent) -> tuple[list, list, list]:

@@ -71,7 +71,16 @@ def unknown_session() -> Problem:
     return Problem(
         404,
         "unknown-session",
-        "No such session is open: it never was, was deleted, or was idle for too long. "
+        "No such session is open: it never was, or was deleted. Open one with POST /v1/agents/{name}/sessions.",
+    )
+
+
+def expired_session() -> Problem:
+    """410: there was such a session."""
+    return Problem(
+        410,
+        "expired-session",
+        "The session was idle for longer than its ttl_seconds, or older than the server keeps any. "
         "Open one with POST /v1/agents/{name}/sessions.",
     )
 

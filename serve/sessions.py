@@ -1,20 +1,30 @@
-"""Sessions: what the server remembers for each client, and where it is kept."""
+"""Sessions: what the server remembers for a client between two steps, and what becomes of it."""
 
-import math
-import secrets
-import time
-from collections import OrderedDict
-from collections.abc import Callable
+import hashlib
 from dataclasses import dataclass, replace
+from typing import Any
 
+import msgspec
 import numpy as np
 
 from nmn_keras.runtime import InvalidInput, OnnxAgent
 from serve.messages import Step
-from serve.problems import Problem, invalid_input, unknown_session
+from serve.problems import Problem, invalid_input
 
 # The members of the message behind the agent's arguments.
 MEMBERS = {"observation": "observation", "prev_action": "action", "prev_reward": "reward"}
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a step starts from, beside the observation; a lock freezes it."""
+
+    prev_action: np.ndarray
+    """float32 (N, A)."""
+    prev_reward: np.ndarray
+    """float32 (N, 1)."""
+    state: np.ndarray
+    """float32 (N, S)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,149 +35,172 @@ class Session:
     """
 
     agent: str
+    batch: int
+    """N, environments stepped together."""
     seed: int | None
     """Of the samples; None for the deterministic action."""
-    step: int
-    """Steps taken since the session was opened or reset."""
-    draws: int
-    """Steps taken since the session was opened: the noise goes on after a reset."""
-    prev_action: np.ndarray
-    """float32 (1, A): the action answered at the last step."""
+    ttl_seconds: float
+    """How long it is kept after its last use."""
     state: np.ndarray
-    """float32 (1, S)."""
+    """float32 (N, S)."""
+    before: Memory
+    """What the last step started from; before any, the empty memory."""
+    step: int = 0
+    """Steps taken since the session was opened or reset."""
+    draws: int = 0
+    """Steps taken since the session was opened: the noise goes on after a reset."""
+    episode: int = 0
+    """Episodes that have ended since the session was opened or reset."""
+    begins: bool = True
+    """Whether the next step is the first of an episode."""
+    locked: bool = False
+    """Whether the neuromodulation is frozen."""
+    answer: dict[str, np.ndarray] | None = None
+    """The agent's outputs (N, ...) of the last step."""
+    request: bytes = b""
+    """Digest of the message of the last step."""
 
 
-def open_session(name: str, agent: OnnxAgent, seed: int | None) -> Session:
+def open_session(
+    name: str, agent: OnnxAgent, seed: int | None, *, batch: int = 1, ttl_seconds: float = 3600.0
+) -> Session:
     """Return a session with a fresh memory."""
-    nothing_played = np.zeros((1, agent.action_size), np.float32)
-    return Session(name, seed, 0, 0, nothing_played, agent.initial_state(1))
+    empty = Memory(
+        np.zeros((batch, agent.action_size), np.float32),
+        np.zeros((batch, 1), np.float32),
+        agent.initial_state(batch),
+    )
+    return Session(name, batch, seed, ttl_seconds, empty.state, empty)
 
 
 def reset_session(session: Session, agent: OnnxAgent) -> Session:
-    """Return the session with its memory zeroed."""
-    return replace(open_session(session.agent, agent, session.seed), draws=session.draws)
+    """Return the session with its memory zeroed and its neuromodulation free."""
+    fresh = open_session(session.agent, agent, session.seed, batch=session.batch, ttl_seconds=session.ttl_seconds)
+    return replace(fresh, draws=session.draws)
 
 
-def step_session(session: Session, agent: OnnxAgent, message: Step) -> Session:
-    """Return the session after one step; its `prev_action` is the action to play now.
+def begin_episode(session: Session) -> Session:
+    """Return the session at the start of another episode, its memory kept."""
+    if session.begins:
+        return session
+    return replace(session, episode=session.episode + 1, begins=True)
 
-    The noise of the n-th sampled step (from 0) is `numpy.random.default_rng([seed, n])`, so that it
-    does not depend on anything but the session.
+
+def lock_session(session: Session, agent: OnnxAgent) -> Session:
+    """Return the session with its signal z frozen at what it was in the last step (at first, at its initial value).
+
+    z follows from the memory that a step starts from alone, so that memory is kept.
 
     Raises:
-        Problem: 422, the reward is missing or came before anything was played, or the numbers
-            cannot be stepped with.
+        Problem: 409, the agent has no neuromodulation.
     """
-    _check_reward(session, message)
+    if not agent.signal_size:
+        raise Problem(
+            409,
+            "no-neuromodulation",
+            f"{session.agent!r} is of kind {agent.kind!r}, which has no neuromodulation to lock; 'nmn' has.",
+        )
+    return replace(session, locked=True)
+
+
+def unlock_session(session: Session) -> Session:
+    """Return the session with its signal free: the memory goes on from where it was locked."""
+    return replace(session, locked=False)
+
+
+def step_session(session: Session, agent: OnnxAgent, message: Step[Any, Any]) -> Session:
+    """Return the session after one step; its `answer` holds the action to play now.
+
+    The noise of the n-th sampled step (from 0) is `numpy.random.default_rng([seed, n])`, so that it does not depend on
+    anything but the session. A message that bears the number of the last step is a retry: the session comes back as it
+    is, with that step's answer.
+
+    Raises:
+        Problem: 409, the step is not the next one, or a retry differs from what was stepped; 422, the reward is missing
+            or came before anything was played, or the numbers cannot be stepped with.
+    """
+    digest = hashlib.blake2b(msgspec.msgpack.encode(message), digest_size=16).digest()
+    if message.step is not None and message.step != session.step + 1:
+        _check_retry(session, message.step, digest)
+        return session
+    _check_previous(session, message)
     rng = None if session.seed is None else np.random.default_rng([session.seed, session.draws])
     try:
-        action, state = agent.act(
-            [message.observation],
-            session.prev_action if message.action is None else [message.action],
-            [[message.reward or 0.0]],
-            session.state,
-            rng=rng,
-        )
+        observation, *memory = agent.check(*_inputs(session, message), session.state)
+        start = session.before if session.locked else Memory(*memory)
+        outputs = agent.decide(observation, start.prev_action, start.prev_reward, start.state, rng=rng)
     except InvalidInput as error:
         raise invalid_input(error, MEMBERS) from error
-    step, draws = session.step + 1, session.draws + 1
-    return replace(session, step=step, draws=draws, prev_action=action, state=state)
+    state = outputs.pop("state_out")
+    return replace(
+        session,
+        state=state,
+        before=start,
+        step=session.step + 1,
+        draws=session.draws + 1,
+        begins=False,
+        answer=outputs,
+        request=digest,
+    )
 
 
-def _check_reward(session: Session, message: Step) -> None:
+def _check_retry(session: Session, step: int, digest: bytes) -> None:
+    """Whether a message with that number, not the next one, is the last step once more."""
+    if step != session.step or not session.request:
+        raise Problem(
+            409,
+            "wrong-step",
+            f"The next step is {session.step + 1}, and a retry of the last one {session.step}. Received: step {step}",
+            "$.step",
+        )
+    if digest != session.request:
+        raise Problem(
+            409,
+            "another-request",
+            f"Step {step} was taken with another message; a retry must repeat it. The next step is {step + 1}.",
+            "$.step",
+        )
+
+
+def _inputs(session: Session, message: Step[Any, Any]) -> tuple[Any, Any, Any]:
+    """Observation, action played and reward of the step before: (N, O), (N, A), (N, 1).
+
+    Where an episode begins and nothing is said of the last step of the one before, nothing was played.
+    """
+    one = session.batch == 1
+    observation = [message.observation] if one else message.observation
+    if len(observation) != session.batch:
+        raise Problem(
+            422,
+            "invalid-input",
+            f"`observation` needs one row for each of {session.batch} environments. Received: {len(observation)} rows",
+            "$.observation",
+        )
+    reward = message.reward
+    if message.action is not None:
+        played = [message.action] if one else message.action
+    elif session.answer is None or (session.begins and reward is None):
+        played = np.zeros_like(session.before.prev_action)
+    else:
+        played = session.answer["action"]
+    if reward is None:
+        return observation, played, np.zeros((session.batch, 1), np.float32)
+    return observation, played, [[reward]] if one else [[number] for number in reward]
+
+
+def _check_previous(session: Session, message: Step[Any, Any]) -> None:
     """The reward and the played action are those of the previous step, if there was one."""
-    if session.step and message.reward is None:
+    if not session.begins and message.reward is None:
         raise Problem(
             422,
             "missing-reward",
             f"From the second step on the previous step's reward is required. This is step {session.step + 1}.",
             "$.reward",
         )
-    if not session.step and (message.reward or message.action is not None):
+    if session.answer is None and (np.any(message.reward or 0.0) or message.action is not None):
         raise Problem(
             422,
             "nothing-played-yet",
             "The first step follows no other: send it without `action`, and with `reward` absent or 0.",
-            "$.reward" if message.reward else "$.action",
-        )
-
-
-class SessionStore:
-    """Sessions in this process's memory, forgotten when idle for too long.
-
-    The server steps in the event loop of one thread and never waits between `get` and `put`: a step
-    costs less than handing it to another thread would, and no session can be stepped twice at once.
-
-    Args:
-        max_sessions: how many may be open at once.
-        idle_seconds: how long one is kept after its last use.
-        clock: seconds, never going back.
-    """
-
-    def __init__(
-        self,
-        max_sessions: int = 10_000,
-        idle_seconds: float = 3600.0,
-        clock: Callable[[], float] = time.monotonic,
-    ):
-        self._max_sessions = max_sessions
-        self._idle_seconds = idle_seconds
-        self._clock = clock
-        self._kept: OrderedDict[str, tuple[float, Session]] = OrderedDict()  # longest idle first
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    def add(self, session: Session) -> str:
-        """Keep a new session and return its id, 192 random bits that nobody can guess.
-
-        Raises:
-            Problem: 503, too many are open; it says when to try again.
-        """
-        self._forget_idle()
-        if len(self._kept) >= self._max_sessions:
-            raise self._too_many()
-        session_id = secrets.token_urlsafe(24)
-        self.put(session_id, session)
-        return session_id
-
-    def get(self, session_id: str) -> Session:
-        """Return a session.
-
-        Raises:
-            Problem: 404, there is none of that id.
-        """
-        self._forget_idle()
-        if session_id not in self._kept:
-            raise unknown_session()
-        return self._kept[session_id][1]
-
-    def put(self, session_id: str, session: Session) -> None:
-        """Keep what a session has become."""
-        self._kept[session_id] = (self._clock(), session)
-        self._kept.move_to_end(session_id)
-
-    def delete(self, session_id: str) -> None:
-        """Forget a session.
-
-        Raises:
-            Problem: 404, there is none of that id.
-        """
-        self.get(session_id)
-        del self._kept[session_id]
-
-    def _forget_idle(self) -> None:
-        oldest_kept = self._clock() - self._idle_seconds
-        while self._kept and next(iter(self._kept.values()))[0] < oldest_kept:
-            self._kept.popitem(last=False)
-
-    def _too_many(self) -> Problem:
-        oldest = next(iter(self._kept.values()))[0] if self._kept else self._clock()
-        seconds = max(1, math.ceil(oldest + self._idle_seconds - self._clock()))
-        return Problem(
-            503,
-            "too-many-sessions",
-            f"{self._max_sessions} sessions are open, and no more are allowed. Delete one that is "
-            f"done with, or wait {seconds} seconds until the longest idle one is forgotten.",
-            headers={"Retry-After": str(seconds)},
+            "$.reward" if np.any(message.reward or 0.0) else "$.action",
         )

@@ -1,5 +1,6 @@
 import re
 import socket
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import gymnasium
@@ -12,7 +13,8 @@ from server_process import serving
 from nmn_keras import zoo
 from nmn_keras.envs import resolve
 from serve.problems import Problem
-from serve.sessions import SessionStore, open_session
+from serve.sessions import lock_session, open_session
+from serve.store import SessionStore
 
 NATIVE = {"Content-Type": "application/json"}
 
@@ -46,6 +48,19 @@ def step(client, session, **message):
     answer = client.post(f"/v1/sessions/{session}/step", json=message)
     assert answer.status_code == 200, answer.text
     return answer.json()
+
+
+class Soon:
+    """Equal to a time to live of a session that was just used."""
+
+    def __eq__(self, other):
+        return 0 < other <= 3600
+
+
+def described(session, agent, **changed):
+    """What the server says of a session."""
+    values = {"batch": 1, "step": 0, "episode": 0, "locked": False, "expires_in": Soon()}
+    return {"session": session, "agent": agent, **values, **changed}
 
 
 def check_problem(answer, status, path=None):
@@ -101,7 +116,7 @@ def test_a_session_is_created_with_an_id_nobody_can_guess(client):
     for answer in answers:
         session = answer.json()["session"]
         assert answer.status_code == 201
-        assert answer.json() == {"session": session, "agent": "tiny", "step": 0}
+        assert answer.json() == described(session, "tiny")
         assert answer.headers["location"] == f"/v1/sessions/{session}"
         assert re.fullmatch(r"[\w-]{32}", session)  # 6 bits each
     assert len({answer.json()["session"] for answer in answers}) == 20
@@ -175,7 +190,7 @@ def test_reset_zeroes_the_memory_and_the_noise_goes_on(client, agents):
             assert answer["action"] == expected
         assert answer["step"] == 3
         answer = client.post(f"/v1/sessions/{session}/reset")
-        assert answer.json() == {"session": session, "agent": "tiny", "step": 0}
+        assert answer.json() == described(session, "tiny")
         reference.reset()
 
 
@@ -276,7 +291,10 @@ def test_a_body_must_be_declared_as_json(client, media_type):
         ({"seed": -1}, "$.seed"),
         ({"seed": 2**63}, "$.seed"),
         ({"seed": 0.5}, "$.seed"),
-        ({"batch": 4}, "$"),
+        ({"batch": 0}, "$.batch"),
+        ({"batch": 1025}, "$.batch"),
+        ({"ttl_seconds": 0}, "$.ttl_seconds"),
+        ({"size": 4}, "$"),
     ],
 )
 def test_a_session_with_bad_settings_is_not_created(client, settings, path):
@@ -319,7 +337,7 @@ def test_a_body_announced_too_large_is_refused_before_it_is_sent(url):
 
 
 def test_a_full_server_says_when_to_come_back(agents):
-    with serving(agents, "--max-sessions", "2", "--idle-seconds", "60") as server:
+    with serving(agents, "--max-sessions", "2", "--ttl-seconds", "60") as server:
         with httpx.Client(base_url=server.url) as client:
             sessions = [open_on(client, "tiny") for _ in range(2)]
             answer = client.post("/v1/agents/tiny/sessions")
@@ -330,10 +348,10 @@ def test_a_full_server_says_when_to_come_back(agents):
             open_on(client, "tiny")
 
 
-def test_idle_sessions_are_forgotten_and_used_ones_kept(agents):
+def test_idle_and_old_sessions_are_forgotten_and_used_ones_kept(agents):
     now = [0.0]
-    store = SessionStore(max_sessions=2, idle_seconds=10, clock=lambda: now[0])
-    fresh = open_session("tiny", zoo.load("tiny", runtime="onnx", zoo=agents), None)
+    store = SessionStore(max_sessions=2, max_age_seconds=100, clock=lambda: now[0])
+    fresh = open_session("tiny", zoo.load("tiny", runtime="onnx", zoo=agents), None, ttl_seconds=10)
     used, idle = store.add(fresh), store.add(fresh)
     now[0] = 8
     store.put(used, fresh)
@@ -341,8 +359,160 @@ def test_idle_sessions_are_forgotten_and_used_ones_kept(agents):
         store.add(fresh)
     assert caught.value.headers == {"Retry-After": "2"}
     now[0] = 11
-    with pytest.raises(Problem) as caught:
-        store.get(idle)
-    assert caught.value.details.status == 404
+    for session, status in ((idle, 410), ("never", 404)):
+        with pytest.raises(Problem) as caught:
+            store.get(session)
+        assert caught.value.details.status == status
     assert store.get(used) is fresh and len(store) == 1
     store.add(fresh)
+    while now[0] < 98:
+        now[0] += 5
+        store.put(used, fresh)
+    assert store.seconds_left(used) == pytest.approx(100 - now[0])
+    now[0] = 100
+    with pytest.raises(Problem) as caught:
+        store.get(used)
+    assert caught.value.details.status == 410 and len(store) == 0
+
+
+def test_a_session_expires_when_its_client_said(client):
+    session = open_on(client, "tiny", ttl_seconds=0.05)
+    time.sleep(0.1)
+    problem = check_problem(client.post(f"/v1/sessions/{session}/step", json={"observation": [0.0]}), 410)
+    assert problem["type"].endswith(":expired-session")
+    left = client.post("/v1/agents/tiny/sessions", json={"ttl_seconds": 1e9}).json()["expires_in"]
+    assert left <= 3600
+
+
+def test_a_session_of_many_environments_is_as_many_sessions(client, agents):
+    references = [InProcess(agents, "pair") for _ in range(3)]
+    session, rng = open_on(client, "pair", batch=3), np.random.default_rng(0)
+    rewards = None
+    for taken in range(1, 6):
+        observations = rng.standard_normal((3, 2)).tolist()
+        answer = step(client, session, observation=observations, reward=rewards)
+        given = rewards or [0.0] * 3
+        expected = [r.step(o, reward) for r, o, reward in zip(references, observations, given, strict=True)]
+        np.testing.assert_allclose(answer["action"], expected, rtol=1e-5)
+        assert answer["step"] == taken
+        rewards = rng.standard_normal(3).tolist()
+    for message, path in (
+        ({"observation": [0.0, 0.0], "reward": rewards}, "$.observation[0]"),
+        ({"observation": observations[:2], "reward": rewards}, "$.observation"),
+        ({"observation": observations, "reward": rewards[:2]}, "$.reward"),
+        ({"observation": observations, "reward": 1.0}, "$.reward"),
+        ({"observation": observations, "reward": rewards, "action": [[0.0, 0.0]]}, "$.action"),
+    ):
+        check_problem(client.post(f"/v1/sessions/{session}/step", json=message), 422, path)
+    assert client.get(f"/v1/sessions/{session}").json() == described(session, "pair", batch=3, step=5)
+
+
+def test_further_outputs_come_when_asked_for(client, agents):
+    reference, session = InProcess(agents, "pair"), open_on(client, "pair")
+    expected = reference.agent.step(*reference.agent.check([[0.3, -0.2]], reference.action, [[0.0]], reference.state))
+    url = f"/v1/sessions/{session}/step"
+    answer = client.post(f"{url}?include=z,action_log_std", json={"observation": [0.3, -0.2]}).json()
+    assert answer.keys() == {"action", "step", "z", "action_log_std"}
+    for name in ("z", "action_log_std", "action"):
+        assert answer[name] == expected[name][0].tolist()
+    problem = client.post(f"{url}?include=z,mean", json={"observation": [0.0, 0.0], "reward": 0})
+    assert "action_mean" in check_problem(problem, 422)["detail"]
+    assert client.get(f"/v1/sessions/{session}").json()["step"] == 1
+
+
+def test_a_step_can_be_repeated_and_no_other_number_changes_anything(client, agents):
+    reference = InProcess(agents, "tiny", seed=4)
+    session = open_on(client, "tiny", deterministic=False, seed=4)
+    url = f"/v1/sessions/{session}/step"
+    check_problem(client.post(url, json={"observation": [0.1], "step": 0}), 409, "$.step")
+    for taken in range(1, 4):
+        message = {"observation": [0.1 * taken], "reward": 1.0 if taken > 1 else 0.0, "step": taken}
+        expected = reference.step(message["observation"], message["reward"])
+        for _ in range(3):
+            assert step(client, session, **message) == {"action": expected, "step": taken}
+        problem = check_problem(client.post(url, json={**message, "observation": [9.0]}), 409, "$.step")
+        assert problem["type"].endswith(":another-request")
+        for wrong in (taken - 1, taken + 2):
+            problem = check_problem(client.post(url, json={**message, "step": wrong}), 409, "$.step")
+            assert f"The next step is {taken + 1}" in problem["detail"]
+
+
+def test_an_episode_keeps_the_memory(client, agents):
+    reference, session = InProcess(agents, "tiny"), open_on(client, "tiny")
+    for reward in (0.0, 2.0):
+        assert step(client, session, observation=[0.5], reward=reward)["action"] == reference.step([0.5], reward)
+    told = client.post(f"/v1/sessions/{session}/episode").json()
+    assert told == described(session, "tiny", step=2, episode=1)
+    assert client.post(f"/v1/sessions/{session}/episode").json() == told  # a retry begins no other
+    reference.action[:] = 0.0  # nothing was played yet in this episode
+    assert step(client, session, observation=[0.7])["action"] == reference.step([0.7])
+    client.post(f"/v1/sessions/{session}/episode")
+    expected = reference.step([0.7], 3.0)  # told the last step's reward, the agent learns from it
+    assert step(client, session, observation=[0.7], reward=3.0)["action"] == expected
+
+
+def test_a_lock_freezes_the_signal_and_nothing_else(client, agents):
+    reference, session = InProcess(agents, "pair"), open_on(client, "pair")
+    agent, url = reference.agent, f"/v1/sessions/{session}/step?include=z"
+    client.post(f"/v1/sessions/{session}/lock")
+    first = client.post(url, json={"observation": [0.1, 0.2]}).json()
+    inputs = agent.check([[0.1, 0.2]], reference.action, [[0.0]], reference.state)
+    assert first["z"] == agent.step(*inputs)["z"][0].tolist()
+    again = client.post(url, json={"observation": [2.0, 1.0], "reward": 5.0}).json()
+    assert again["z"] == first["z"] and again["action"] != first["action"]
+    assert client.post(f"/v1/sessions/{session}/unlock").json()["locked"] is False
+    # The memory goes on from where it was locked, with what was seen and played last.
+    state = agent.step(*agent.check([[2.0, 1.0]], inputs[1], inputs[2], inputs[3]))["state_out"]
+    expected, _ = agent.act([[0.0, 0.0]], [again["action"]], [[-1.0]], state)
+    answer = client.post(url, json={"observation": [0.0, 0.0], "reward": -1.0}).json()
+    assert answer["action"] == expected[0].tolist() and answer["z"] != first["z"]
+    client.post(f"/v1/sessions/{session}/lock")
+    assert client.post(f"/v1/sessions/{session}/reset").json()["locked"] is False
+
+
+def test_an_agent_without_neuromodulation_has_nothing_to_lock():
+    agent = zoo.load("b1-rnn", runtime="onnx")
+    with pytest.raises(Problem) as caught:
+        lock_session(open_session("b1-rnn", agent, None), agent)
+    assert caught.value.details.status == 409
+
+
+def test_forks_and_restored_sessions_go_on_alike(client, agents):
+    session = open_on(client, "tiny", deterministic=False, seed=2)
+    for reward in (None, 1.0):
+        step(client, session, observation=[0.2], reward=reward)
+    fork = client.post(f"/v1/sessions/{session}/fork")
+    assert fork.status_code == 201 and fork.json()["step"] == 2
+    state = client.get(f"/v1/sessions/{session}/state").json()
+    with serving(agents) as elsewhere, httpx.Client(base_url=elsewhere.url) as other:
+        restored = open_on(other, "tiny")
+        answer = other.put(f"/v1/sessions/{restored}/state", json=state)
+        assert answer.json() == described(restored, "tiny", step=2)
+        for reward in (0.5, -2.0):
+            message = {"observation": [1.5], "reward": reward}
+            expected = step(client, session, **message)
+            assert expected == step(client, fork.json()["session"], **message) == step(other, restored, **message)
+    step(client, session, observation=[9.0], reward=9.0)  # moves no other
+    assert step(client, fork.json()["session"], observation=[0.0], reward=0.0)["step"] == 5
+
+
+def test_a_state_that_does_not_fit_is_refused(client):
+    session, other, wide = open_on(client, "tiny"), open_on(client, "pair"), open_on(client, "tiny", batch=2)
+    step(client, session, observation=[0.2])
+    state = client.get(f"/v1/sessions/{session}/state").json()
+    for changed, status, path in (
+        ({}, 409, "$.agent"),
+        ({"agent": "pair"}, 409, "$.sha256"),
+        ({"state": [[0.0]]}, 409, "$.agent"),
+    ):
+        check_problem(client.put(f"/v1/sessions/{other}/state", json={**state, **changed}), status, path)
+    check_problem(client.put(f"/v1/sessions/{wide}/state", json=state), 409, "$.batch")
+    for changed, path in (
+        ({"state": [[0.0]]}, "$.state"),
+        ({"action": [[1e39]]}, "$.action"),
+        ({"before": {**state["before"], "prev_reward": [[0.0], [0.0]]}}, "$.before.prev_reward"),
+        ({"step": -1}, "$.step"),
+        ({"more": 1}, "$"),
+    ):
+        check_problem(client.put(f"/v1/sessions/{session}/state", json={**state, **changed}), 422, path)
+    assert client.get(f"/v1/sessions/{session}/state").json() == state
