@@ -2,6 +2,7 @@
 
 # Only what the help text needs is imported here: `--help` answers at once.
 import argparse
+import logging
 import os
 import signal
 import socket
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = str(Path(__file__).parent.parent / "examples" / "play_over_http.py")
 DRAIN_SECONDS = 10
+MAX_BODY_BYTES = 1 << 20
 
 
 def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -91,8 +93,11 @@ def _make_server(agents: "Mapping[str, OnnxAgent]", arguments: argparse.Namespac
 
     from serve.app import create_app
 
+    # uvicorn takes every refused WebSocket for a mistake of the application.
+    logging.getLogger("uvicorn.error").addFilter(lambda record: "completing handshake" not in str(record.msg))
     app = create_app(
         agents,
+        max_body_bytes=MAX_BODY_BYTES,
         max_sessions=arguments.max_sessions,
         ttl_seconds=arguments.ttl_seconds,
         max_age_seconds=arguments.max_age_seconds,
@@ -103,6 +108,7 @@ def _make_server(agents: "Mapping[str, OnnxAgent]", arguments: argparse.Namespac
         log_level="warning",
         access_log=False,
         server_header=False,
+        ws_max_size=MAX_BODY_BYTES,
         timeout_graceful_shutdown=DRAIN_SECONDS,
     )
     return uvicorn.Server(config)

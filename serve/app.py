@@ -7,13 +7,14 @@ import numpy as np
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from nmn_keras.runtime import OnnxAgent
 from serve import problems
 from serve.messages import Health
 from serve.native import Native, answer
 from serve.store import SessionStore
+from serve.stream import Stream
 
 
 def create_app(
@@ -43,8 +44,8 @@ def create_app(
         yield
         app.state.ready = False
 
-    health = [Route("/health/live", _is_live), Route("/health/ready", _is_ready)]
-    app = Starlette(routes=[*health, *native.routes()], lifespan=lifespan)
+    health: list[BaseRoute] = [Route("/health/live", _is_live), Route("/health/ready", _is_ready)]
+    app = Starlette(routes=[*health, *native.routes(), *Stream(native).routes()], lifespan=lifespan)
     app.state.ready = False
     problems.install(app)
     return app

@@ -1,5 +1,6 @@
 """Request bodies: bounded, JSON, decoded into messages and nothing else."""
 
+from collections.abc import Callable
 from typing import TypeVar
 
 import msgspec
@@ -17,11 +18,30 @@ async def read_message(request: Request, decoder: msgspec.json.Decoder[Message],
         Problem: 413 for a body over `max_bytes`, 415 for one that is not declared as JSON, 400 for
             one that is not JSON, 422 for JSON that is another message.
     """
+    body = await read_body(request, max_bytes)
+    return decode(lambda: decoder.decode(body))
+
+
+async def read_body(request: Request, max_bytes: int) -> bytes:
+    """Read a request's JSON undecoded; no body at all counts as `{}`.
+
+    Raises:
+        Problem: 413 for a body over `max_bytes`, 415 for one that is not declared as JSON.
+    """
     body = await _read(request, max_bytes)
     if body:
         _check_media_type(request)
+    return body or b"{}"
+
+
+def decode(read: Callable[[], Message]) -> Message:
+    """Return what `read` decodes.
+
+    Raises:
+        Problem: 400 for what is not JSON, 422 for JSON that is another message.
+    """
     try:
-        return decoder.decode(body or b"{}")
+        return read()
     except msgspec.ValidationError as error:
         detail, _, path = str(error).partition(" - at `")
         raise Problem(422, "invalid-message", detail, path.rstrip("`") or "$") from error

@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from nmn_keras.runtime import InvalidInput, OnnxAgent
 from serve import messages, sessions, snapshots
-from serve.bodies import read_message
+from serve.bodies import decode, read_body, read_message
 from serve.problems import Problem, invalid_input, unknown_agent
 from serve.sessions import Session
 from serve.store import SessionStore
@@ -78,30 +78,22 @@ class Native:
 
     async def create_session(self, request: Request) -> Response:
         """POST /v1/agents/{agent}/sessions."""
-        name, agent = self._find_agent(request)
+        name, _ = self._find_agent(request)
         message = await read_message(request, CREATE, self.max_body_bytes)
-        seed = randbits(63) if message.seed is None else message.seed
-        ttl = self.ttl_seconds if message.ttl_seconds is None else min(message.ttl_seconds, self.ttl_seconds)
-        session = sessions.open_session(
-            name, agent, None if message.deterministic else seed, batch=message.batch, ttl_seconds=ttl
-        )
-        return self._created(session)
+        return self._created(self.open(name, message))
 
     async def show_session(self, request: Request) -> Response:
         """GET /v1/sessions/{session}."""
         session_id = request.path_params["session"]
-        return self._describe(session_id, self.store.get(session_id))
+        return answer(self.describe(session_id))
 
     async def step_session(self, request: Request) -> Response:
         """POST /v1/sessions/{session}/step."""
-        included = _included(request)
+        included = included_outputs(request.query_params)
         session_id = request.path_params["session"]
-        decoder: Any = ONE_STEP if self.store.get(session_id).batch == 1 else MANY_STEPS
-        message = await read_message(request, decoder, self.max_body_bytes)
-        session = self.store.get(session_id)  # as it is now: reading the body may have taken a while
-        after = sessions.step_session(session, self.agents[session.agent], message)
-        self.store.put(session_id, after)
-        return answer(_step_answer(after, included))
+        self.store.get(session_id)  # before its body is read
+        body = await read_body(request, self.max_body_bytes)
+        return answer(self.step(session_id, body, included))
 
     async def begin_episode(self, request: Request) -> Response:
         """POST /v1/sessions/{session}/episode."""
@@ -122,7 +114,7 @@ class Native:
     async def fork_session(self, request: Request) -> Response:
         """POST /v1/sessions/{session}/fork."""
         await read_message(request, EMPTY, self.max_body_bytes)
-        return self._created(self.store.get(request.path_params["session"]))
+        return self._created(self.store.add(self.store.get(request.path_params["session"])))
 
     async def get_state(self, request: Request) -> Response:
         """GET /v1/sessions/{session}/state."""
@@ -136,7 +128,7 @@ class Native:
         session = self.store.get(session_id)
         after = snapshots.restore(session, self.agents[session.agent], message)
         self.store.put(session_id, after)
-        return self._describe(session_id, after)
+        return answer(self.describe(session_id))
 
     async def delete_session(self, request: Request) -> Response:
         """DELETE /v1/sessions/{session}."""
@@ -160,31 +152,57 @@ class Native:
         session = self.store.get(session_id)
         after = change(session, self.agents[session.agent])
         self.store.put(session_id, after)
-        return self._describe(session_id, after)
+        return answer(self.describe(session_id))
 
-    def _created(self, session: Session) -> Response:
-        session_id = self.store.add(session)
-        return self._describe(session_id, session, 201, {"Location": f"/v1/sessions/{session_id}"})
+    def open(self, name: str, message: messages.Create) -> str:
+        """Open a session and return its id."""
+        seed = randbits(63) if message.seed is None else message.seed
+        ttl = self.ttl_seconds if message.ttl_seconds is None else min(message.ttl_seconds, self.ttl_seconds)
+        session = sessions.open_session(
+            name,
+            self.agents[name],
+            None if message.deterministic else seed,
+            batch=message.batch,
+            ttl_seconds=ttl,
+        )
+        return self.store.add(session)
 
-    def _describe(
-        self, session_id: str, session: Session, status: int = 200, headers: Mapping[str, str] | None = None
-    ) -> Response:
+    def step(self, session_id: str, body: bytes, included: Sequence[str]) -> messages.StepAnswer[Any]:
+        """Take one step of a session and return what is answered."""
+        session = self.store.get(session_id)
+        decoder: Any = ONE_STEP if session.batch == 1 else MANY_STEPS
+        after = sessions.step_session(session, self.agents[session.agent], decode(lambda: decoder.decode(body)))
+        self.store.put(session_id, after)
+        return _step_answer(after, included)
+
+    def describe(self, session_id: str) -> messages.SessionAnswer:
+        """Return what is said of a session."""
+        session = self.store.get(session_id)
         left = round(self.store.seconds_left(session_id), 3)
-        described = messages.SessionAnswer(
+        return messages.SessionAnswer(
             session_id, session.agent, session.batch, session.step, session.episode, session.locked, left
         )
-        return answer(described, status, headers)
 
-    def _find_agent(self, request: Request) -> tuple[str, OnnxAgent]:
-        name = request.path_params["agent"]
+    def find_agent(self, name: str) -> tuple[str, OnnxAgent]:
+        """Return a served agent and its name."""
         if name not in self.agents:
             raise unknown_agent(name, self.agents)
         return name, self.agents[name]
 
+    def _created(self, session_id: str) -> Response:
+        return answer(self.describe(session_id), 201, {"Location": f"/v1/sessions/{session_id}"})
 
-def _included(request: Request) -> list[str]:
-    """The outputs asked for by `?include=`."""
-    names = [name for name in request.query_params.get("include", "").split(",") if name]
+    def _find_agent(self, request: Request) -> tuple[str, OnnxAgent]:
+        return self.find_agent(request.path_params["agent"])
+
+
+def included_outputs(query: Mapping[str, str]) -> list[str]:
+    """Return the outputs that `?include=` asks for.
+
+    Raises:
+        Problem: 422, there is no such output.
+    """
+    names = [name for name in query.get("include", "").split(",") if name]
     if unknown := [name for name in names if name not in INCLUDABLE]:
         raise Problem(
             422,

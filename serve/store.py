@@ -78,6 +78,10 @@ class SessionStore:
         self.get(session_id)
         del self._kept[session_id]
 
+    def discard(self, session_id: str) -> None:
+        """Forget a session if it is there."""
+        self._kept.pop(session_id, None)
+
     def seconds_left(self, session_id: str) -> float:
         """Return how long a session is kept if it is not used."""
         return self._end(session_id) - self._clock()

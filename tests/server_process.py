@@ -34,4 +34,4 @@ def serving(zoo_directory, *flags):
     finally:
         process.terminate()
         _, errors = process.communicate(timeout=20)
-    assert (process.returncode, errors) == (0, "")
+    assert not errors and process.returncode == 0, errors

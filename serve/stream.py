@@ -1,0 +1,92 @@
+"""The WebSocket: one session per connection, one message per step."""
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from starlette.routing import WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from serve import messages
+from serve.bodies import decode
+from serve.native import Native, included_outputs
+from serve.problems import Problem
+
+CLEAN_CLOSE = 1000
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The stream of each agent, over the sessions of the native API.
+
+    `/v1/agents/{agent}/stream` opens a session as its query says (`batch`, `deterministic`, `seed`, `ttl_seconds`) or
+    goes on with one (`session`); `include` asks for further outputs. The first message from the server describes the
+    session. Each message from the client is then a step, answered by its action, or by a problem that changed nothing.
+    A client that closes with code 1000 is done with its session; after any other end it waits to be resumed.
+    """
+
+    native: Native
+
+    def routes(self) -> list[WebSocketRoute]:
+        """Return the route table."""
+        return [WebSocketRoute("/v1/agents/{agent}/stream", self.connect)]
+
+    async def connect(self, socket: WebSocket) -> None:
+        """WS /v1/agents/{agent}/stream."""
+        try:
+            _check_origin(socket)
+            included = included_outputs(socket.query_params)
+            session_id = self._session(socket)
+        except Problem as problem:
+            await socket.send_denial_response(problem.response())
+            return
+        await socket.accept()
+        await _send(socket, self.native.describe(session_id))
+        try:
+            while True:
+                await self._answer(socket, session_id, included, await _receive(socket))
+        except WebSocketDisconnect as end:
+            if end.code == CLEAN_CLOSE:
+                self.native.store.discard(session_id)
+
+    def _session(self, socket: WebSocket) -> str:
+        """The id of the session that the connection steps."""
+        name, _ = self.native.find_agent(socket.path_params["agent"])
+        query = {key: value for key, value in socket.query_params.items() if key != "include"}
+        session_id = query.pop("session", None)
+        if session_id is None:
+            return self.native.open(name, decode(lambda: msgspec.convert(query, messages.Create, strict=False)))
+        if query or self.native.store.get(session_id).agent != name:
+            raise Problem(
+                422,
+                "invalid-message",
+                f"A session is resumed at its own agent and without other settings. Received: agent {name!r}, "
+                f"settings {sorted(query)}",
+            )
+        return session_id
+
+    async def _answer(self, socket: WebSocket, session_id: str, included: list[str], text: bytes) -> None:
+        try:
+            reply: Any = self.native.step(session_id, text, included)
+        except Problem as problem:
+            reply = problem.details
+        await _send(socket, reply)
+
+
+def _check_origin(socket: WebSocket) -> None:
+    """A browser lets any page open a WebSocket to any address: pages from elsewhere are kept out here."""
+    origin = socket.headers.get("origin")
+    if origin and urlsplit(origin).netloc != socket.headers.get("host"):
+        raise Problem(403, "foreign-origin", f"Pages of another origin may not connect. Received: {origin!r}")
+
+
+async def _receive(socket: WebSocket) -> bytes:
+    message = await socket.receive()
+    if message["type"] == "websocket.disconnect":
+        raise WebSocketDisconnect(message.get("code", 1006))
+    return message.get("bytes") or (message.get("text") or "").encode()
+
+
+async def _send(socket: WebSocket, message: msgspec.Struct) -> None:
+    await socket.send_text(msgspec.json.encode(message).decode())
