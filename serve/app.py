@@ -13,6 +13,7 @@ from nmn_keras.runtime import OnnxAgent
 from serve import problems
 from serve.messages import Health
 from serve.native import Native, answer
+from serve.open_inference import OpenInference
 from serve.store import SessionStore
 from serve.stream import Stream
 
@@ -45,7 +46,9 @@ def create_app(
         app.state.ready = False
 
     health: list[BaseRoute] = [Route("/health/live", _is_live), Route("/health/ready", _is_ready)]
-    app = Starlette(routes=[*health, *native.routes(), *Stream(native).routes()], lifespan=lifespan)
+    app = Starlette(
+        routes=[*health, *native.routes(), *Stream(native).routes(), *OpenInference(native).routes()], lifespan=lifespan
+    )
     app.state.ready = False
     problems.install(app)
     return app

@@ -28,7 +28,7 @@ async def read_body(request: Request, max_bytes: int) -> bytes:
     Raises:
         Problem: 413 for a body over `max_bytes`, 415 for one that is not declared as JSON.
     """
-    body = await _read(request, max_bytes)
+    body = await read_bytes(request, max_bytes)
     if body:
         _check_media_type(request)
     return body or b"{}"
@@ -49,7 +49,12 @@ def decode(read: Callable[[], Message]) -> Message:
         raise Problem(400, "invalid-json", f"The body is not JSON: {error}") from error
 
 
-async def _read(request: Request, max_bytes: int) -> bytes:
+async def read_bytes(request: Request, max_bytes: int) -> bytes:
+    """Read a request's body whatever it is.
+
+    Raises:
+        Problem: 413 for a body over `max_bytes`, 400 for one that breaks off.
+    """
     too_large = Problem(413, "body-too-large", f"A body may have at most {max_bytes} bytes.")
     if int(request.headers.get("content-length", 0)) > max_bytes:
         raise too_large

@@ -156,16 +156,19 @@ class Native:
 
     def open(self, name: str, message: messages.Create) -> str:
         """Open a session and return its id."""
+        return self.store.add(self.fresh(name, message))
+
+    def fresh(self, name: str, message: messages.Create) -> Session:
+        """Return a session with a fresh memory, not yet kept."""
         seed = randbits(63) if message.seed is None else message.seed
         ttl = self.ttl_seconds if message.ttl_seconds is None else min(message.ttl_seconds, self.ttl_seconds)
-        session = sessions.open_session(
+        return sessions.open_session(
             name,
             self.agents[name],
             None if message.deterministic else seed,
             batch=message.batch,
             ttl_seconds=ttl,
         )
-        return self.store.add(session)
 
     def step(self, session_id: str, body: bytes, included: Sequence[str]) -> messages.StepAnswer[Any]:
         """Take one step of a session and return what is answered."""

@@ -1,10 +1,12 @@
 """Where sessions are kept: in this process's memory."""
 
 import heapq
+import itertools
 import math
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from typing import Any
 
 from serve.problems import Problem, expired_session, unknown_session
 from serve.sessions import Session
@@ -31,16 +33,21 @@ class SessionStore:
         self._max_sessions = max_sessions
         self._max_age_seconds = max_age_seconds
         self._clock = clock
-        self._kept: dict[str, tuple[float, float, Session]] = {}  # id: born, last used, session
-        self._ends: list[tuple[float, str]] = []  # a heap: no session ends before the time noted for it
-        self._expired: dict[str, None] = {}  # the last ones, oldest first
+        self._kept: dict[Hashable, tuple[float, float, Session]] = {}  # born, last used, session
+        self._ends: list[tuple[float, int, Hashable]] = []  # a heap: none ends before the time noted for it
+        self._count = itertools.count()
+        self._expired: dict[Hashable, None] = {}  # the last ones, oldest first
 
     def __len__(self) -> int:
         self._forget()
         return len(self._kept)
 
-    def add(self, session: Session) -> str:
-        """Keep a new session and return its id, 192 random bits that nobody can guess.
+    def add(self, session: Session, key: Hashable = None) -> Any:
+        """Keep a new session and return its key.
+
+        Args:
+            session: what to keep.
+            key: under what; None = an id of 192 random bits that nobody can guess.
 
         Raises:
             Problem: 503, too many are open; it says when to try again.
@@ -48,13 +55,13 @@ class SessionStore:
         self._forget()
         if len(self._kept) >= self._max_sessions:
             raise self._too_many()
-        session_id = secrets.token_urlsafe(24)
+        session_id = secrets.token_urlsafe(24) if key is None else key
         now = self._clock()
         self._kept[session_id] = (now, now, session)
-        heapq.heappush(self._ends, (self._end(session_id), session_id))
+        self._note(session_id)
         return session_id
 
-    def get(self, session_id: str) -> Session:
+    def get(self, session_id: Hashable) -> Session:
         """Return a session.
 
         Raises:
@@ -65,11 +72,11 @@ class SessionStore:
             return self._kept[session_id][2]
         raise expired_session() if session_id in self._expired else unknown_session()
 
-    def put(self, session_id: str, session: Session) -> None:
+    def put(self, session_id: Hashable, session: Session) -> None:
         """Keep what a session has become."""
         self._kept[session_id] = (self._kept[session_id][0], self._clock(), session)
 
-    def delete(self, session_id: str) -> None:
+    def delete(self, session_id: Hashable) -> None:
         """Forget a session.
 
         Raises:
@@ -78,15 +85,15 @@ class SessionStore:
         self.get(session_id)
         del self._kept[session_id]
 
-    def discard(self, session_id: str) -> None:
+    def discard(self, session_id: Hashable) -> None:
         """Forget a session if it is there."""
         self._kept.pop(session_id, None)
 
-    def seconds_left(self, session_id: str) -> float:
+    def seconds_left(self, session_id: Hashable) -> float:
         """Return how long a session is kept if it is not used."""
         return self._end(session_id) - self._clock()
 
-    def _end(self, session_id: str) -> float:
+    def _end(self, session_id: Hashable) -> float:
         born, used, session = self._kept[session_id]
         return min(born + self._max_age_seconds, used + session.ttl_seconds)
 
@@ -94,16 +101,20 @@ class SessionStore:
         """Forget the sessions whose time is over: looks at those alone that may have ended."""
         now = self._clock()
         while self._ends and self._ends[0][0] <= now:
-            _, session_id = heapq.heappop(self._ends)
+            *_, session_id = heapq.heappop(self._ends)
             if session_id not in self._kept:
                 continue  # deleted
-            if (end := self._end(session_id)) > now:  # used meanwhile
-                heapq.heappush(self._ends, (end, session_id))
+            if self._end(session_id) > now:  # used meanwhile
+                self._note(session_id)
                 continue
             del self._kept[session_id]
             self._expired[session_id] = None
             if len(self._expired) > self._max_sessions:
                 del self._expired[next(iter(self._expired))]
+
+    def _note(self, session_id: Hashable) -> None:
+        # The count keeps the heap from comparing keys of different types.
+        heapq.heappush(self._ends, (self._end(session_id), next(self._count), session_id))
 
     def _too_many(self) -> Problem:
         soonest = min((self._end(session_id) for session_id in self._kept), default=self._clock())

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 from starlette.routing import WebSocketRoute
@@ -11,6 +10,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from serve import messages
 from serve.bodies import decode
 from serve.native import Native, included_outputs
+from serve.origins import check_origin
 from serve.problems import Problem
 
 CLEAN_CLOSE = 1000
@@ -35,7 +35,7 @@ class Stream:
     async def connect(self, socket: WebSocket) -> None:
         """WS /v1/agents/{agent}/stream."""
         try:
-            _check_origin(socket)
+            check_origin(socket)
             included = included_outputs(socket.query_params)
             session_id = self._session(socket)
         except Problem as problem:
@@ -72,13 +72,6 @@ class Stream:
         except Problem as problem:
             reply = problem.details
         await _send(socket, reply)
-
-
-def _check_origin(socket: WebSocket) -> None:
-    """A browser lets any page open a WebSocket to any address: pages from elsewhere are kept out here."""
-    origin = socket.headers.get("origin")
-    if origin and urlsplit(origin).netloc != socket.headers.get("host"):
-        raise Problem(403, "foreign-origin", f"Pages of another origin may not connect. Received: {origin!r}")
 
 
 async def _receive(socket: WebSocket) -> bytes:

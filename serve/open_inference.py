@@ -1,0 +1,235 @@
+"""The Open Inference Protocol, version 2, with Triton's extensions for sequences and binary tensors.
+
+Without a `sequence_id` an inference is stateless: the four inputs in, every output out, `state_out` the next `state_in`.
+With one the server keeps the memory: `observation` alone, from the second step on with `prev_reward`, and with
+`prev_action` if another action was played than the one answered.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import msgspec
+import numpy as np
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from nmn_keras.runtime import InvalidInput, OnnxAgent
+from serve import messages, sessions, tensors
+from serve.bodies import read_bytes
+from serve.native import Native
+from serve.origins import check_origin
+from serve.problems import Problem
+from serve.sessions import Session
+from serve.tensors import InferRequest, Refused
+
+VERSION = "1"
+EXTENSIONS = ("sequence", "sequence(string_id)", "binary_tensor_data")
+MEMORY = ("prev_action", "prev_reward", "state_in")
+STRING_ID_BYTES = 128
+"""Longest string that Triton takes for a sequence id."""
+
+
+@dataclass(frozen=True)
+class OpenInference:
+    """The routes under /v2, over the agents and the store of the native API."""
+
+    native: Native
+
+    def routes(self) -> list[Route]:
+        """Return the route table."""
+        models = ("/v2/models/{model}", "/v2/models/{model}/versions/{version}")
+        return [
+            Route("/v2", _answering(self.show_server)),
+            Route("/v2/health/live", _answering(self.is_live)),
+            Route("/v2/health/ready", _answering(self.is_ready)),
+            *(Route(path, _answering(self.show_model)) for path in models),
+            *(Route(f"{path}/ready", _answering(self.is_model_ready)) for path in models),
+            *(Route(f"{path}/infer", _answering(self.infer), methods=["POST"]) for path in models),
+        ]
+
+    async def show_server(self, request: Request) -> Response:
+        """GET /v2."""
+        return _json({"name": "nmn_keras", "version": version("nmn_keras"), "extensions": EXTENSIONS})
+
+    async def is_live(self, request: Request) -> Response:
+        """GET /v2/health/live."""
+        return _json({"live": True})
+
+    async def is_ready(self, request: Request) -> Response:
+        """GET /v2/health/ready."""
+        return _json({"ready": request.app.state.ready}, 200 if request.app.state.ready else 503)
+
+    async def is_model_ready(self, request: Request) -> Response:
+        """GET /v2/models/{model}/ready."""
+        name, _ = self._find(request)
+        return _json({"name": name, "ready": True})
+
+    async def show_model(self, request: Request) -> Response:
+        """GET /v2/models/{model}."""
+        name, agent = self._find(request)
+        sizes = {"inputs": _inputs(agent), "outputs": _outputs(agent)}
+        tensors_of = {
+            kind: [{"name": n, "datatype": "FP32", "shape": [-1, size]} for n, size in named.items()]
+            for kind, named in sizes.items()
+        }
+        return _json({"name": name, "versions": [VERSION], "platform": "onnxruntime_onnx", **tensors_of})
+
+    async def infer(self, request: Request) -> Response:
+        """POST /v2/models/{model}/infer."""
+        name, agent = self._find(request)
+        check_origin(request)
+        body = await read_bytes(request, self.native.max_body_bytes)
+        message, arrays = tensors.read(body, request.headers)
+        unknown = [wanted.name for wanted in message.outputs if wanted.name not in _outputs(agent)]
+        if unknown:
+            raise Refused(f"unexpected inference output '{unknown[0]}' for model '{name}'")
+        _check_inputs(name, agent, arrays)
+        sequence = _sequence_id(message)
+        if sequence is None:
+            outputs = _step_statelessly(name, agent, arrays)
+        else:
+            outputs = self._step_sequence(name, agent, sequence, message.parameters, arrays)
+        return tensors.write(name, VERSION, message, outputs)
+
+    def _find(self, request: Request) -> tuple[str, OnnxAgent]:
+        name, asked = request.path_params["model"], request.path_params.get("version", VERSION)
+        if name not in self.native.agents or asked != VERSION:
+            served = ", ".join(self.native.agents)
+            raise Refused(
+                f"Request for unknown model: '{name}' version {asked} is not found. Served, each in version {VERSION}: "
+                f"{served}",
+                404,
+            )
+        return name, self.native.agents[name]
+
+    def _step_sequence(
+        self,
+        name: str,
+        agent: OnnxAgent,
+        sequence: int | str,
+        parameters: Mapping[str, Any],
+        arrays: Mapping[str, np.ndarray],
+    ) -> dict[str, np.ndarray]:
+        """Take one step of a sequence; begin or end it as its flags say."""
+        start, end = (_flag(parameters, f"sequence_{which}") for which in ("start", "end"))
+        if "observation" not in arrays or "state_in" in arrays:
+            raise Refused(
+                f"a sequence of model '{name}' takes the input 'observation' and no 'state_in': the server keeps the state"
+            )
+        key = ("", name, sequence)
+        session = self._begin(name, parameters, arrays) if start else self._continue(name, key)
+        after = sessions.step_session(session, agent, _message(session, arrays))
+        if start:
+            self.native.store.discard(key)
+            self.native.store.add(after, key)
+        self.native.store.put(key, after)
+        if end:
+            self.native.store.discard(key)
+        return {**(after.answer or {}), "state_out": after.state}
+
+    def _begin(self, name: str, parameters: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Session:
+        chosen = {key: parameters[key] for key in ("deterministic", "seed") if key in parameters}
+        try:
+            message = msgspec.convert({**chosen, "batch": len(arrays["observation"])}, messages.Create)
+        except msgspec.ValidationError as error:
+            raise Refused(f"Unable to parse the parameters of the sequence: {error}") from error
+        return self.native.fresh(name, message)
+
+    def _continue(self, name: str, key: tuple[str, str, int | str]) -> Session:
+        try:
+            return self.native.store.get(key)
+        except Problem as problem:
+            raise Refused(
+                f"inference request for sequence {key[2]} to model '{name}' must specify the START flag on the first "
+                "request of the sequence"
+            ) from problem
+
+
+def _answering(handler):
+    """Answer errors in the protocol's form, a JSON object with the member `error`."""
+
+    async def answering(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except Problem as problem:
+            path = f" (at {problem.details.path})" if problem.details.path else ""
+            status = 400 if problem.details.status == 422 else problem.details.status
+            return _json({"error": problem.details.detail + path}, status, problem.headers)
+
+    return answering
+
+
+def _json(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(msgspec.json.encode(content), status, headers, media_type="application/json")
+
+
+def _inputs(agent: OnnxAgent) -> dict[str, int]:
+    return {
+        "observation": agent.observation_size,
+        "prev_action": agent.action_size,
+        "prev_reward": 1,
+        "state_in": agent.state_size,
+    }
+
+
+def _outputs(agent: OnnxAgent) -> dict[str, int]:
+    signal = {"z": agent.signal_size} if agent.signal_size else {}
+    policy = dict.fromkeys(("action", "action_mean", "action_log_std"), agent.action_size)
+    return {**policy, **signal, "state_out": agent.state_size}
+
+
+def _check_inputs(name: str, agent: OnnxAgent, arrays: Mapping[str, np.ndarray]) -> None:
+    for tensor, array in arrays.items():
+        if tensor not in _inputs(agent):
+            raise Refused(f"unexpected inference input '{tensor}' for model '{name}'")
+        expected = [-1, _inputs(agent)[tensor]]
+        if array.ndim != 2 or array.shape[1] != expected[1] or not len(array):
+            raise Refused(
+                f"unexpected shape for input '{tensor}' for model '{name}'. Expected {expected}, got {[*array.shape]}"
+            )
+
+
+def _sequence_id(message: InferRequest) -> int | str | None:
+    """The sequence that the request belongs to; 0 and "" are none."""
+    found = message.parameters.get("sequence_id", 0)
+    number = isinstance(found, int) and not isinstance(found, bool) and 0 <= found < 2**64
+    text = isinstance(found, str) and len(found.encode()) <= STRING_ID_BYTES
+    if not (number or text):
+        raise Refused(
+            f"Unable to parse 'sequence_id': an unsigned 64-bit integer or a string of at most {STRING_ID_BYTES} bytes "
+            f"is needed. Received: {found!r}"
+        )
+    return found or None
+
+
+def _flag(parameters: Mapping[str, Any], name: str) -> bool:
+    flag = parameters.get(name, False)
+    if not isinstance(flag, bool):
+        raise Refused(f"Unable to parse '{name}': a boolean is needed. Received: {flag!r}")
+    return flag
+
+
+def _message(session: Session, arrays: Mapping[str, np.ndarray]) -> messages.Step[Any, Any]:
+    """The tensors as a step of the native API."""
+    rows = {name: array.tolist() for name, array in arrays.items()}
+    if "prev_reward" in rows:
+        rows["prev_reward"] = [row[0] for row in rows["prev_reward"]]
+    if session.batch == 1:
+        rows = {name: values[0] if len(values) == 1 else values for name, values in rows.items()}
+    return messages.Step(rows["observation"], rows.get("prev_reward"), rows.get("prev_action"))
+
+
+def _step_statelessly(name: str, agent: OnnxAgent, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    if missing := [tensor for tensor in _inputs(agent) if tensor not in arrays]:
+        raise Refused(
+            f"expected {len(_inputs(agent))} inputs but got {len(arrays)} inputs for model '{name}'. Got input(s) "
+            f"{[*arrays]}, but missing required input(s) {missing}. With a sequence_id 'observation' is enough: the "
+            "server then keeps the state"
+        )
+    try:
+        return agent.decide(*agent.check(arrays["observation"], *(arrays[tensor] for tensor in MEMORY)))
+    except InvalidInput as error:
+        raise Refused(f"input '{error.field}' {error.reason}" if error.field else error.reason) from error

@@ -1,0 +1,234 @@
+"""The Open Inference Protocol, by an unmodified Triton client against a real server."""
+
+import httpx
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx_agents import TinyAgent, write_zoo
+from server_process import serving
+from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput
+from tritonclient.utils import InferenceServerException
+
+from nmn_keras import zoo
+
+OUTPUTS = ("action", "action_mean", "action_log_std", "z", "state_out")
+
+
+@pytest.fixture(scope="module")
+def agents(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("serve") / "zoo"
+    write_zoo(directory, TinyAgent("tiny"), TinyAgent("pair", 2, 2, seed=1))
+    return directory
+
+
+@pytest.fixture(scope="module")
+def url(agents):
+    with serving(agents, "--max-sessions", "200") as server:
+        yield server.url
+
+
+@pytest.fixture(scope="module")
+def triton(url):
+    with InferenceServerClient(url.removeprefix("http://")) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def pair(agents):
+    return zoo.load("pair", runtime="onnx", zoo=agents)
+
+
+def tensors(binary=True, **arrays):
+    inputs = []
+    for name, array in arrays.items():
+        array = np.asarray(array, np.float32)
+        inputs.append(InferInput(name, list(array.shape), "FP32"))
+        inputs[-1].set_data_from_numpy(array, binary_data=binary)
+    return inputs
+
+
+def test_health_and_metadata(triton, agents):
+    assert triton.is_server_live() and triton.is_server_ready() and triton.is_model_ready("tiny")
+    assert not triton.is_model_ready("none")
+    assert {"sequence", "sequence(string_id)", "binary_tensor_data"} <= {*triton.get_server_metadata()["extensions"]}
+    metadata = triton.get_model_metadata("pair")
+    assert metadata["inputs"][0] == {"name": "observation", "datatype": "FP32", "shape": [-1, 2]}
+    assert [output["name"] for output in metadata["outputs"]] == [*OUTPUTS]
+    assert triton.get_model_metadata("pair", model_version="1") == metadata
+
+
+@pytest.mark.parametrize("binary", [True, False])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_stateless_inference_is_a_step_in_process(triton, pair, binary, rows):
+    rng = np.random.default_rng(rows)
+    state = pair.initial_state(rows)
+    for _ in range(5):
+        inputs = [rng.standard_normal((rows, size)).astype("float32") for size in (2, 2, 1)]
+        expected = pair.step(*inputs, state)
+        sent = dict(zip(("observation", "prev_action", "prev_reward", "state_in"), (*inputs, state), strict=True))
+        result = triton.infer("pair", tensors(binary, **sent), request_id="r7")
+        assert result.get_response()["id"] == "r7"
+        for name in OUTPUTS:
+            np.testing.assert_array_equal(result.as_numpy(name), expected[name])
+        state = result.as_numpy("state_out")
+
+
+def test_only_the_wanted_outputs_come(triton):
+    wanted = [InferRequestedOutput("z", binary_data=False), InferRequestedOutput("action", binary_data=True)]
+    result = triton.infer("tiny", tensors(observation=[[0.5]]), outputs=wanted, sequence_id=77, sequence_start=True)
+    assert [output["name"] for output in result.get_response()["outputs"]] == ["z", "action"]
+    assert result.as_numpy("z").shape == (1, 3) and result.as_numpy("action").shape == (1, 1)
+    assert result.as_numpy("action_mean") is None
+
+
+@pytest.mark.parametrize("sequence", [42, 2**64 - 1, "robot 7"])
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_sequence_is_an_episode_in_process(triton, pair, sequence, rows):
+    rng, state = np.random.default_rng(3), pair.initial_state(rows)
+    action, reward, sent = np.zeros((rows, 2), "float32"), np.zeros((rows, 1), "float32"), {}
+    for taken in range(20):
+        sent["observation"] = observation = rng.standard_normal((rows, 2)).astype("float32")
+        expected = pair.step(observation, action, reward, state)
+        flags = {"sequence_id": sequence, "sequence_start": taken == 0, "sequence_end": taken == 19}
+        result = triton.infer("pair", tensors(**sent), **flags)
+        for name in OUTPUTS:
+            np.testing.assert_array_equal(result.as_numpy(name), expected[name])
+        action, state = expected["action"], expected["state_out"]
+        reward = rng.standard_normal((rows, 1)).astype("float32")
+        sent = {"prev_reward": reward}
+        if taken % 3 == 0:  # another action was played
+            action = rng.standard_normal((rows, 2)).astype("float32")
+            sent["prev_action"] = action
+    with pytest.raises(InferenceServerException, match="must specify the START flag"):
+        triton.infer("pair", tensors(**sent, observation=observation), sequence_id=sequence)
+
+
+def test_a_sequence_that_starts_again_starts_anew(triton):
+    first = triton.infer("tiny", tensors(observation=[[0.5]]), sequence_id=5, sequence_start=True)
+    triton.infer("tiny", tensors(observation=[[0.7]], prev_reward=[[1.0]]), sequence_id=5)
+    again = triton.infer("tiny", tensors(observation=[[0.5]]), sequence_id=5, sequence_start=True, sequence_end=True)
+    np.testing.assert_array_equal(first.as_numpy("action"), again.as_numpy("action"))
+
+
+def test_sampled_sequences_repeat_with_their_seed(triton):
+    def act(sequence, seed):
+        chosen = {"deterministic": False, "seed": seed}
+        flags = {"sequence_id": sequence, "sequence_start": True, "parameters": chosen}
+        return triton.infer("tiny", tensors(observation=[[0.5]]), **flags).as_numpy("action")[0, 0]
+
+    assert act(1, 3) == act("one", 3) != act(2, 4)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "options", "message"),
+    [
+        ({"observation": [[0.5]]}, {}, "missing required input.*prev_action"),
+        ({"obs": [[0.5]]}, {}, "unexpected inference input 'obs' for model 'tiny'"),
+        ({"observation": [[0.5, 0.5]]}, {}, r"Expected \[-1, 1\], got \[1, 2\]"),
+        ({"observation": [[np.nan]]}, {"sequence_id": 9, "sequence_start": True}, "finite"),
+        (
+            {"observation": [[0.5]]},
+            {"sequence_id": 9},
+            "inference request for sequence 9 to model 'tiny' must specify the START flag on the first request of the "
+            "sequence",
+        ),
+        ({"state_in": [[0.0] * 6]}, {"sequence_id": 9, "sequence_start": True}, "takes the input 'observation'"),
+        ({"observation": [[0.5]]}, {"sequence_id": "x" * 129, "sequence_start": True}, "Unable to parse 'sequence_id'"),
+        (
+            {"observation": [[0.5]]},
+            {"sequence_id": 9, "sequence_start": True, "parameters": {"seed": -1}},
+            "Unable to parse the parameters",
+        ),
+    ],
+)
+def test_refusals_have_triton_s_form(triton, arrays, options, message):
+    with pytest.raises(InferenceServerException, match=message) as caught:
+        triton.infer("tiny", tensors(**arrays), **options)
+    assert caught.value.status() == "400"
+
+
+def test_a_refused_step_leaves_the_sequence_as_it_was(triton):
+    triton.infer("tiny", tensors(observation=[[0.5]]), sequence_id=11, sequence_start=True)
+    triton.infer("tiny", tensors(observation=[[0.5]]), sequence_id=12, sequence_start=True)
+    for bad in ({"observation": [[0.1]]}, {"observation": [[np.inf]], "prev_reward": [[0.0]]}):
+        with pytest.raises(InferenceServerException):
+            triton.infer("tiny", tensors(**bad), sequence_id=11)
+    actions = [
+        triton.infer("tiny", tensors(observation=[[0.3]], prev_reward=[[2.0]]), sequence_id=i).as_numpy("action")
+        for i in (11, 12)
+    ]
+    np.testing.assert_array_equal(*actions)
+
+
+def test_a_sequence_is_no_session_of_the_native_api(triton, url):
+    triton.infer("tiny", tensors(observation=[[0.5]]), sequence_id="mine", sequence_start=True)
+    assert httpx.get(f"{url}/v1/sessions/mine").status_code == 404
+
+
+def test_an_unknown_model_is_404_and_foreign_pages_are_kept_out(url):
+    for path in ("none/infer", "tiny/versions/2/infer"):
+        answer = httpx.post(f"{url}/v2/models/{path}", json={"inputs": []})
+        assert answer.status_code == 404 and "unknown model" in answer.json()["error"]
+    answer = httpx.post(f"{url}/v2/models/tiny/infer", json={"inputs": []}, headers={"Origin": "http://evil.example"})
+    assert answer.status_code == 403
+
+
+TENSOR = {"name": "observation", "shape": [1, 1], "datatype": "FP32"}
+SEQUENCE = {"sequence_id": 9, "sequence_start": True}
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        {"data": ["1.0"]},
+        {"data": [True]},
+        {"data": [[1.0, 2.0]]},
+        {"data": [[1.0], [2.0, 3.0]]},
+        {"data": [1e999]},
+        {"data": [10**400]},
+        {"data": {}},
+        {},
+        {"shape": [], "data": [1.0]},
+        {"shape": [-1, -1], "data": [1.0]},
+        {"shape": [0, 1], "data": []},
+        {"shape": [2**62, 2**62], "data": [1.0]},
+        {"datatype": "FP64", "data": [1.0]},
+        {"parameters": {"binary_data_size": 4}},
+        {"parameters": {"binary_data_size": -4}},
+        {"parameters": {"binary_data_size": "4"}},
+        {"parameters": {"binary_data_size": True}},
+    ],
+)
+def test_bad_tensors_are_refused(url, tensor):
+    body = {"parameters": SEQUENCE, "inputs": [{**TENSOR, **tensor}]}
+    content = (
+        msgspec.json.encode(body) if 10**400 not in tensor.get("data", []) else b'{"inputs": [1' + b"0" * 400 + b"]}"
+    )
+    answer = httpx.post(f"{url}/v2/models/tiny/infer", content=content)
+    assert answer.status_code == 400 and answer.json()["error"], answer.text
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    json=st.recursive(
+        st.none() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*TENSOR, "inputs", "data"]), inner)
+        ),
+        max_leaves=12,
+    ),
+    length=st.none()
+    | st.integers(-2, 300)
+    | st.text(st.characters(codec="ascii", exclude_categories=["C"]), max_size=4),
+    binary=st.binary(max_size=20),
+    cut=st.integers(0, 200),
+)
+def test_no_bytes_break_the_binary_protocol(url, json, length, binary, cut):
+    whole = msgspec.json.encode({"inputs": [{**TENSOR, "parameters": {"binary_data_size": len(binary)}}], "more": json})
+    body = (whole + binary)[: -cut or None]
+    headers = {} if length is None else {"Inference-Header-Content-Length": str(length).strip()}
+    with httpx.Client() as client:
+        answer = client.post(f"{url}/v2/models/tiny/infer", content=body, headers=headers)
+    assert answer.status_code == 400 and answer.json()["error"]
