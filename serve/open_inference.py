@@ -1,6 +1,6 @@
 """The Open Inference Protocol, version 2, with Triton's extensions for sequences and binary tensors.
 
-Without a `sequence_id` an inference is stateless: the four inputs in, every output out, `state_out` the next `state_in`.
+Without a `sequence_id` an inference is stateless: four inputs in, every output out, `state_out` the next `state_in`.
 With one the server keeps the memory: `observation` alone, from the second step on with `prev_reward`, and with
 `prev_action` if another action was played than the one answered.
 """
@@ -117,7 +117,7 @@ class OpenInference:
         start, end = (_flag(parameters, f"sequence_{which}") for which in ("start", "end"))
         if "observation" not in arrays or "state_in" in arrays:
             raise Refused(
-                f"a sequence of model '{name}' takes the input 'observation' and no 'state_in': the server keeps the state"
+                f"a sequence of model '{name}' takes the input 'observation' and no 'state_in': the server keeps it"
             )
         key = ("", name, sequence)
         session = self._begin(name, parameters, arrays) if start else self._continue(name, key)

@@ -103,7 +103,8 @@ def _header_length(text: str | None, available: int) -> int:
         return available
     if not (text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= available):
         raise Refused(
-            f"Inference-Header-Content-Length must be a number of bytes within the body ({available}). Received: {text!r}"
+            f"Inference-Header-Content-Length must be a number of bytes within the body ({available}). "
+            f"Received: {text!r}"
         )
     return int(text)
 

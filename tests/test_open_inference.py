@@ -1,5 +1,7 @@
 """The Open Inference Protocol, by an unmodified Triton client against a real server."""
 
+import json
+
 import httpx
 import msgspec
 import numpy as np
@@ -203,30 +205,23 @@ SEQUENCE = {"sequence_id": 9, "sequence_start": True}
 )
 def test_bad_tensors_are_refused(url, tensor):
     body = {"parameters": SEQUENCE, "inputs": [{**TENSOR, **tensor}]}
-    content = (
-        msgspec.json.encode(body) if 10**400 not in tensor.get("data", []) else b'{"inputs": [1' + b"0" * 400 + b"]}"
-    )
-    answer = httpx.post(f"{url}/v2/models/tiny/infer", content=content)
+    answer = httpx.post(f"{url}/v2/models/tiny/infer", content=json.dumps(body))
     assert answer.status_code == 400 and answer.json()["error"], answer.text
 
 
 @settings(max_examples=300, deadline=None)
 @given(
-    json=st.recursive(
+    more=st.recursive(
         st.none() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
-        lambda inner: (
-            st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*TENSOR, "inputs", "data"]), inner)
-        ),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*TENSOR, "data"]), inner),
         max_leaves=12,
     ),
-    length=st.none()
-    | st.integers(-2, 300)
-    | st.text(st.characters(codec="ascii", exclude_categories=["C"]), max_size=4),
+    length=st.none() | st.integers(-2, 300) | st.text("0123456789 -+eE.x", max_size=4),
     binary=st.binary(max_size=20),
     cut=st.integers(0, 200),
 )
-def test_no_bytes_break_the_binary_protocol(url, json, length, binary, cut):
-    whole = msgspec.json.encode({"inputs": [{**TENSOR, "parameters": {"binary_data_size": len(binary)}}], "more": json})
+def test_no_bytes_break_the_binary_protocol(url, more, length, binary, cut):
+    whole = msgspec.json.encode({"inputs": [{**TENSOR, "parameters": {"binary_data_size": len(binary)}}], "more": more})
     body = (whole + binary)[: -cut or None]
     headers = {} if length is None else {"Inference-Header-Content-Length": str(length).strip()}
     with httpx.Client() as client:
