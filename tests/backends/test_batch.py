@@ -24,7 +24,7 @@ ENDS[3, 1] = ENDS[9, 1] = ENDS[11, 2] = "truncated"
 
 ARCHITECTURES = {
     "nmn": Architecture(
-        "nmn", 2, 2, (3, 2), 2, "tanh", (3,), "srelu", (-1.0, None), (1.5, 2.0), (0.7, 1.0),
+        "nmn", 2, 2, (3, 2), 2, "tanh", (3,), "srelu", None, (-1.0, None), (1.5, 2.0), (0.7, 1.0),
         reward_scale=0.3, log_var_min=-1.5,
     ),
     "rnn": Architecture("rnn", 1, 1, (4,), 0, hidden_units=(3,), activation="relu"),
