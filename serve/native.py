@@ -217,9 +217,10 @@ def included_outputs(query: Mapping[str, str]) -> list[str]:
 
 def _step_answer(session: Session, included: Sequence[str]) -> messages.StepAnswer[Any]:
     """What the last step gave; of outputs that the agent does not have (z of an RNN) nothing."""
-    given = {name: value.tolist() for name, value in (session.answer or {}).items()}
-    rows = {name: value[0] if session.batch == 1 else value for name, value in given.items()}
-    return messages.StepAnswer(rows["action"], session.step, **{n: rows[n] for n in included if n in rows})
+    outputs = session.answer or {}
+    rows = {name: outputs[name].tolist() for name in ("action", *included) if name in outputs}
+    rows = {name: value[0] for name, value in rows.items()} if session.batch == 1 else rows
+    return messages.StepAnswer(step=session.step, **rows)
 
 
 def _memory(message: messages.StatelessStep, agent: OnnxAgent) -> tuple[list, list, list]:

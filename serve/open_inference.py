@@ -125,7 +125,8 @@ class OpenInference:
         if start:
             self.native.store.discard(key)
             self.native.store.add(after, key)
-        self.native.store.put(key, after)
+        else:
+            self.native.store.put(key, after)
         if end:
             self.native.store.discard(key)
         return {**(after.answer or {}), "state_out": after.state}

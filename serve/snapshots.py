@@ -11,6 +11,7 @@ from serve.messages import MemorySnapshot, Snapshot
 from serve.problems import Problem, invalid_input
 from serve.sessions import Memory, Session
 
+COPIED = ("seed", "step", "draws", "episode", "begins", "locked")
 # The members of the message behind the agent's arguments.
 BEFORE = {name: f"before.{name}" for name in ("prev_action", "prev_reward", "state")}
 NOW = {"prev_action": "action", "state": "state"}
@@ -23,12 +24,7 @@ def take(session: Session, agent: OnnxAgent) -> Snapshot:
         agent=session.agent,
         sha256=agent.sha256,
         batch=session.batch,
-        seed=session.seed,
-        step=session.step,
-        draws=session.draws,
-        episode=session.episode,
-        begins=session.begins,
-        locked=session.locked,
+        **{name: getattr(session, name) for name in COPIED},
         state=session.state.tolist(),
         action=None if session.answer is None else session.answer["action"].tolist(),
         before=MemorySnapshot(before.prev_action.tolist(), before.prev_reward.tolist(), before.state.tolist()),
@@ -58,12 +54,7 @@ def restore(session: Session, agent: OnnxAgent, snapshot: Snapshot) -> Session:
     memory = _memory(agent, session.batch, NOW, action, before.prev_reward, snapshot.state)
     return replace(
         session,
-        seed=snapshot.seed,
-        step=snapshot.step,
-        draws=snapshot.draws,
-        episode=snapshot.episode,
-        begins=snapshot.begins,
-        locked=snapshot.locked,
+        **{name: getattr(snapshot, name) for name in COPIED},
         state=memory.state,
         before=before,
         answer=None if snapshot.action is None else {"action": memory.prev_action},
