@@ -92,7 +92,7 @@ class RecurrentNetwork(keras.Model):
         seen = self.architecture.see(observation)
         previous = None
         if first is not None:
-            previous = ops.concatenate([ops.expand_dims(first, 0), seen[:-1]], 0) * keep
+            previous = ops.multiply(ops.concatenate([ops.expand_dims(first, 0), seen[:-1]], 0), keep)
         y = self._feedback(seen, previous, prev_action, prev_reward)
         states = []
         for cell, h in zip(self.cells, hidden, strict=True):
