@@ -190,7 +190,7 @@ class OnnxAgent:
         """
         outputs = self.step(observation, prev_action, prev_reward, state)
         if rng is not None:
-            outputs["action"] = self._sample(outputs, rng)
+            outputs["action"] = self.sample(outputs, rng)
         # One overflow would poison the memory for the rest of the episode: refuse the step instead.
         if not (np.isfinite(outputs["state_out"]).all() and np.isfinite(outputs["action"]).all()):
             raise InvalidInput(
@@ -200,8 +200,16 @@ class OnnxAgent:
             )
         return outputs
 
-    def _sample(self, outputs: Mapping[str, np.ndarray], rng: np.random.Generator) -> np.ndarray:
-        """Draw u ~ N(mean, exp(log_std)^2) in network units and bring it into the action space."""
+    def sample(self, outputs: Mapping[str, np.ndarray], rng: np.random.Generator) -> np.ndarray:
+        """Draw u ~ N(mean, exp(log_std)^2) in network units and bring it into the action space.
+
+        Args:
+            outputs: of `step`; `action_mean` and `action_log_std`, float32 (N, A), are read.
+            rng: where the N x A standard normal numbers come from.
+
+        Returns:
+            float32 (N, A), environment units.
+        """
         mean = outputs["action_mean"]
         noise = rng.standard_normal(mean.shape, dtype=np.float32)
         drawn = mean + np.exp(outputs["action_log_std"]) * noise

@@ -2,7 +2,6 @@
 
 # Only what the help text needs is imported here: `--help` answers at once.
 import argparse
-import logging
 import os
 import signal
 import socket
@@ -12,13 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    import uvicorn
+    from starlette.applications import Starlette
 
     from nmn_keras.runtime import OnnxAgent
+    from serve.workers import Settings
 
 EXAMPLE = str(Path(__file__).parent.parent / "examples" / "play_over_http.py")
-DRAIN_SECONDS = 10
-MAX_BODY_BYTES = 1 << 20
 
 
 def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -31,26 +29,79 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--port", type=_port, default=8000, help="port, 0 for any free one (%(default)s)")
     parser.add_argument("--zoo", metavar="PATH", help="directory of published agents (NMN_ZOO, or the zoo shipped)")
     parser.add_argument("--agents", nargs="+", metavar="NAME", help="agents to serve (every one of the zoo)")
-    parser.add_argument("--max-sessions", type=_positive, default=10_000, help="open at once (%(default)s)")
     parser.add_argument(
-        "--ttl-seconds", type=_positive, default=3600, help="how long an idle session is kept at most (%(default)s)"
+        "--store",
+        default="memory",
+        metavar="URL",
+        help="where sessions are kept: memory; sqlite:///FILE, which survives the server and is shared by its workers; "
+        "redis://HOST:PORT/0, shared by several machines (%(default)s)",
     )
     parser.add_argument(
-        "--max-age-seconds", type=_positive, default=86_400, help="how long any session is kept (%(default)s)"
+        "--workers", type=_positive, default=1, metavar="N", help="processes that serve the port (%(default)s)"
     )
+    parser.add_argument(
+        "--max-sessions", type=_positive, default=10_000, metavar="N", help="open at once (%(default)s)"
+    )
+    parser.add_argument(
+        "--ttl-seconds",
+        type=_positive,
+        default=3600,
+        metavar="S",
+        help="how long an idle session is kept at most (%(default)s)",
+    )
+    parser.add_argument(
+        "--max-age-seconds",
+        type=_positive,
+        default=86_400,
+        metavar="S",
+        help="how long any session is kept (%(default)s)",
+    )
+    parser.add_argument(
+        "--max-body-bytes", type=_positive, default=1 << 20, metavar="N", help="largest body of a request (%(default)s)"
+    )
+    parser.add_argument(
+        "--api-keys", metavar="FILE", help="API keys, one per line; every request must then bear one (none)"
+    )
+    parser.add_argument(
+        "--cors-origins", nargs="+", default=[], metavar="ORIGIN", help="pages that may connect, beside our own (none)"
+    )
+    parser.add_argument("--access-log", action="store_true", help="write a JSON line per answer to standard error")
     return parser.parse_args(argv)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Serve until SIGINT or SIGTERM, then finish the requests in progress and exit with 0."""
-    arguments = parse_arguments(argv)
+    arguments = vars(parse_arguments(argv))
+    host, port = arguments.pop("host"), arguments.pop("port")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _exit_cleanly)
-    agents = _load_agents(arguments.zoo, arguments.agents)
-    server = _make_server(agents, arguments)
-    listener = _listen(arguments.host, arguments.port)
+    from serve import workers
+
+    settings = workers.Settings(**arguments)
+    if settings.workers > 1 and settings.store == "memory":
+        _refuse(
+            f"{settings.workers} workers need a store that all of them see, and `memory` is none. "
+            "Add --store sqlite:///sessions.db (one machine) or --store redis://HOST:PORT/0, or leave --workers out."
+        )
+    try:
+        agents = workers.load_agents(settings)
+        app = workers.make_app(settings, agents)
+    except (OSError, ValueError) as error:
+        _refuse(str(error))
+    listener = _listen(host, port)
     print(_greeting(_url(listener), agents), flush=True)
-    server.run(sockets=[listener])
+    if settings.workers > 1:
+        workers.run_workers(settings, listener)
+    else:
+        _run(app, settings, listener)
+
+
+def _run(app: "Starlette", settings: "Settings", listener: socket.socket) -> None:
+    import uvicorn
+
+    from serve.workers import make_config
+
+    uvicorn.Server(make_config(app, settings)).run(sockets=[listener])
 
 
 def _exit_cleanly(number: int, frame: object) -> NoReturn:
@@ -72,46 +123,6 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"accepted is a whole number from 1, received {text!r}")
     return int(text)
-
-
-def _load_agents(directory: str | None, names: Sequence[str] | None) -> "dict[str, OnnxAgent]":
-    """Return the agents to serve by name; refuse what is unknown, missing or altered."""
-    from nmn_keras import zoo
-
-    try:
-        chosen = names or zoo.list_agents(directory)
-        agents = {name: zoo.load(name, runtime="onnx", zoo=directory) for name in chosen}
-        if not agents:
-            _refuse(f"there are no agents in {zoo.directory(directory)}")
-    except (OSError, ValueError) as error:
-        _refuse(str(error))
-    return agents
-
-
-def _make_server(agents: "Mapping[str, OnnxAgent]", arguments: argparse.Namespace) -> "uvicorn.Server":
-    import uvicorn
-
-    from serve.app import create_app
-
-    # uvicorn takes every refused WebSocket for a mistake of the application.
-    logging.getLogger("uvicorn.error").addFilter(lambda record: "completing handshake" not in str(record.msg))
-    app = create_app(
-        agents,
-        max_body_bytes=MAX_BODY_BYTES,
-        max_sessions=arguments.max_sessions,
-        ttl_seconds=arguments.ttl_seconds,
-        max_age_seconds=arguments.max_age_seconds,
-    )
-    config = uvicorn.Config(
-        app,
-        lifespan="on",
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        ws_max_size=MAX_BODY_BYTES,
-        timeout_graceful_shutdown=DRAIN_SECONDS,
-    )
-    return uvicorn.Server(config)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -1,41 +1,57 @@
 """The application: served agents in, ASGI app out."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import TextIO
 
 import numpy as np
 from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 
 from nmn_keras.runtime import OnnxAgent
 from serve import problems
-from serve.messages import Health
-from serve.native import Native, answer
+from serve.access import Access
+from serve.condition import Condition
+from serve.metrics import Metrics
+from serve.native import Native
 from serve.open_inference import OpenInference
-from serve.store import SessionStore
+from serve.operations import Observer, make_routes
+from serve.rounds import Rounds
+from serve.stores import Store
+from serve.stores.memory import MemoryStore
 from serve.stream import Stream
 
 
 def create_app(
     agents: Mapping[str, OnnxAgent],
+    store: Store | None = None,
     *,
-    max_sessions: int = 10_000,
     ttl_seconds: float = 3600.0,
-    max_age_seconds: float = 86_400.0,
     max_body_bytes: int = 1 << 20,
+    api_keys: Sequence[str] = (),
+    cors_origins: Sequence[str] = (),
+    access_log: TextIO | None = None,
+    shared: bool = False,
 ) -> Starlette:
     """Return an application that serves agents.
 
     Args:
         agents: by the name they are served as.
-        max_sessions: how many sessions may be open at once.
+        store: where sessions are kept; in memory if absent.
         ttl_seconds: how long a session is kept after its last use, unless its client asks for less.
-        max_age_seconds: how long a session is kept at most.
         max_body_bytes: how large a request's body may be.
+        api_keys: one of them must come with every request; none, and no request needs any.
+        cors_origins: of pages that may connect, beside the server's own.
+        access_log: where a line per answer goes.
+        shared: whether other processes serve the same port, see `Metrics`.
     """
-    native = Native(agents, SessionStore(max_sessions, max_age_seconds), ttl_seconds, max_body_bytes)
+    store = MemoryStore() if store is None else store
+    access = Access(api_keys, cors_origins)
+    metrics = Metrics(agents, shared)
+    native = Native(agents, store, Rounds(agents, store, metrics), metrics, ttl_seconds, max_body_bytes)
+    inference = OpenInference(native, access)
+    condition = Condition(store, metrics)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -44,14 +60,24 @@ def create_app(
         app.state.ready = True
         yield
         app.state.ready = False
+        await store.close()
 
-    health: list[BaseRoute] = [Route("/health/live", _is_live), Route("/health/ready", _is_ready)]
+    operations = [*native.operations(), *inference.operations(), *condition.operations()]
+    routes = make_routes(operations, access, Observer(metrics, access_log))
     app = Starlette(
-        routes=[*health, *native.routes(), *Stream(native).routes(), *OpenInference(native).routes()], lifespan=lifespan
+        routes=[*routes, *Stream(native, access).routes()],
+        middleware=[_cross_origin(cors_origins)] if cors_origins else [],
+        lifespan=lifespan,
     )
     app.state.ready = False
     problems.install(app)
     return app
+
+
+def _cross_origin(origins: Sequence[str]) -> Middleware:
+    """Tell browsers which pages may read answers."""
+    headers = {"allow_headers": ["authorization", "content-type"], "expose_headers": ["location", "retry-after"]}
+    return Middleware(CORSMiddleware, allow_origins=origins, allow_methods=["GET", "POST", "PUT", "DELETE"], **headers)
 
 
 def _warm_up(agent: OnnxAgent) -> None:
@@ -62,15 +88,3 @@ def _warm_up(agent: OnnxAgent) -> None:
         np.zeros((1, 1), np.float32),
         agent.initial_state(1),
     )
-
-
-async def _is_live(request: Request) -> Response:
-    """GET /health/live: the process answers."""
-    return answer(Health("live"))
-
-
-async def _is_ready(request: Request) -> Response:
-    """GET /health/ready: agents are loaded and have stepped."""
-    if not request.app.state.ready:
-        raise problems.Problem(503, "not-ready", "The server is starting or stopping.")
-    return answer(Health("ready"))

@@ -1,6 +1,5 @@
 """Request bodies: bounded, JSON, decoded into messages and nothing else."""
 
-from collections.abc import Callable
 from typing import TypeVar
 
 import msgspec
@@ -19,7 +18,7 @@ async def read_message(request: Request, decoder: msgspec.json.Decoder[Message],
             one that is not JSON, 422 for JSON that is another message.
     """
     body = await read_body(request, max_bytes)
-    return decode(lambda: decoder.decode(body))
+    return decode(decoder, body)
 
 
 async def read_body(request: Request, max_bytes: int) -> bytes:
@@ -34,19 +33,24 @@ async def read_body(request: Request, max_bytes: int) -> bytes:
     return body or b"{}"
 
 
-def decode(read: Callable[[], Message]) -> Message:
-    """Return what `read` decodes.
+def decode(decoder: msgspec.json.Decoder[Message], body: bytes) -> Message:
+    """Return the message of a body.
 
     Raises:
         Problem: 400 for what is not JSON, 422 for JSON that is another message.
     """
     try:
-        return read()
+        return decoder.decode(body)
     except msgspec.ValidationError as error:
-        detail, _, path = str(error).partition(" - at `")
-        raise Problem(422, "invalid-message", detail, path.rstrip("`") or "$") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise invalid_message(error) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Problem(400, "invalid-json", f"The body is not JSON: {error}") from error
+
+
+def invalid_message(error: msgspec.ValidationError) -> Problem:
+    """422, with the JSON path of the member at fault."""
+    detail, _, path = str(error).partition(" - at `")
+    return Problem(422, "invalid-message", detail, path.rstrip("`") or "$")
 
 
 async def read_bytes(request: Request, max_bytes: int) -> bytes:

@@ -1,27 +1,35 @@
 """The native API: agents, sessions, steps. Each handler decodes, acts and encodes."""
 
+import secrets
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from secrets import randbits
 from typing import Any
 
 import msgspec
+import numpy as np
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from nmn_keras.runtime import InvalidInput, OnnxAgent
 from serve import messages, sessions, snapshots
 from serve.bodies import decode, read_body, read_message
-from serve.problems import Problem, invalid_input, unknown_agent
-from serve.sessions import Session
-from serve.store import SessionStore
+from serve.metrics import Metrics
+from serve.operations import Operation
+from serve.problems import Problem, expired_session, invalid_input, unknown_agent, unknown_session
+from serve.rounds import Plan, Rounds
+from serve.sessions import Session, layout_of
+from serve.steps import plan_step
+from serve.stores import Gone, Store
 
 CREATE = msgspec.json.Decoder(messages.Create)
 EMPTY = msgspec.json.Decoder(messages.Empty)
 ONE_STEP, MANY_STEPS = msgspec.json.Decoder(messages.OneStep), msgspec.json.Decoder(messages.ManySteps)
 SNAPSHOT = msgspec.json.Decoder(messages.Snapshot)
 INCLUDABLE = ("z", "action_mean", "action_log_std")
+INCLUDE = {"include": f"further outputs, separated by commas: {', '.join(INCLUDABLE)}"}
 MEMBERS = {name: name for name in ("observation", "prev_action", "prev_reward", "state")}
 STATELESS_STEP = msgspec.json.Decoder(messages.StatelessStep)
 
@@ -38,105 +46,125 @@ class Native:
     Args:
         agents: by the name they are served as.
         store: where sessions are kept.
+        rounds: takes what is asked of them.
+        metrics: told of every step.
         ttl_seconds: how long a session is kept after its last use, unless its client asks for less.
         max_body_bytes: how large a request's body may be.
     """
 
     agents: Mapping[str, OnnxAgent]
-    store: SessionStore
+    store: Store
+    rounds: Rounds
+    metrics: Metrics
     ttl_seconds: float
     max_body_bytes: int
 
-    def routes(self) -> list[Route]:
-        """Return the route table."""
+    def operations(self) -> list[Operation]:
+        """Return what can be asked, what is asked most first."""
+        one, agent = "/v1/sessions/{session}", "/v1/agents/{agent}"
+        described = messages.SessionAnswer
         return [
-            Route("/v1/agents", self.list_agents),
-            Route("/v1/agents/{agent}", self.show_agent),
-            Route("/v1/agents/{agent}/sessions", self.create_session, methods=["POST"]),
-            Route("/v1/agents/{agent}/step", self.step_stateless, methods=["POST"]),
-            Route("/v1/sessions/{session}/step", self.step_session, methods=["POST"]),
-            Route("/v1/sessions/{session}/episode", self.begin_episode, methods=["POST"]),
-            Route("/v1/sessions/{session}/reset", self.reset_session, methods=["POST"]),
-            Route("/v1/sessions/{session}/lock", self.lock_session, methods=["POST"]),
-            Route("/v1/sessions/{session}/unlock", self.unlock_session, methods=["POST"]),
-            Route("/v1/sessions/{session}/fork", self.fork_session, methods=["POST"]),
-            Route("/v1/sessions/{session}/state", self.get_state),
-            Route("/v1/sessions/{session}/state", self.put_state, methods=["PUT"]),
-            Route("/v1/sessions/{session}", self.show_session),
-            Route("/v1/sessions/{session}", self.delete_session, methods=["DELETE"]),
+            Operation(
+                "POST",
+                f"{one}/step",
+                self.step_session,
+                messages.OneStep | messages.ManySteps,
+                messages.StepAnswer[list[float]] | messages.StepAnswer[list[list[float]]],
+                query=INCLUDE,
+                refusals=(404, 409, 410),
+            ),
+            Operation(
+                "POST",
+                f"{agent}/step",
+                self.step_stateless,
+                messages.StatelessStep,
+                messages.StatelessStepAnswer,
+                refusals=(404,),
+            ),
+            Operation("POST", f"{one}/episode", self.begin_episode, messages.Empty, described, refusals=(404, 410)),
+            Operation("POST", f"{one}/reset", self.reset_session, messages.Empty, described, refusals=(404, 410)),
+            Operation("POST", f"{one}/lock", self.lock_session, messages.Empty, described, refusals=(404, 409, 410)),
+            Operation("POST", f"{one}/unlock", self.unlock_session, messages.Empty, described, refusals=(404, 410)),
+            Operation("POST", f"{one}/fork", self.fork_session, messages.Empty, described, 201, refusals=(404, 410)),
+            Operation("GET", f"{one}/state", self.get_state, None, messages.Snapshot, refusals=(404, 410)),
+            Operation("PUT", f"{one}/state", self.put_state, messages.Snapshot, described, refusals=(404, 409, 410)),
+            Operation("GET", one, self.show_session, None, described, refusals=(404, 410)),
+            Operation("DELETE", one, self.delete_session, status=204, refusals=(404, 410)),
+            Operation(
+                "POST", f"{agent}/sessions", self.create_session, messages.Create, described, 201, refusals=(404,)
+            ),
+            Operation("GET", agent, self.show_agent, None, messages.AgentCard, refusals=(404,)),
+            Operation("GET", "/v1/agents", self.list_agents, None, messages.AgentList),
         ]
 
     async def list_agents(self, request: Request) -> Response:
-        """GET /v1/agents."""
+        """List the served agents."""
         cards = [messages.describe(name, agent) for name, agent in self.agents.items()]
         return answer(messages.AgentList(cards))
 
     async def show_agent(self, request: Request) -> Response:
-        """GET /v1/agents/{agent}."""
+        """Show an agent: its spaces with their bounds, its sizes, its scores."""
         name, agent = self._find_agent(request)
         return answer(messages.describe(name, agent))
 
     async def create_session(self, request: Request) -> Response:
-        """POST /v1/agents/{agent}/sessions."""
+        """Open a session: a fresh memory of the agent, under an id of 192 random bits."""
         name, _ = self._find_agent(request)
         message = await read_message(request, CREATE, self.max_body_bytes)
-        return self._created(self.open(name, message))
+        return self._created(*await self.open(name, message, request.scope["owner"]))
 
     async def show_session(self, request: Request) -> Response:
-        """GET /v1/sessions/{session}."""
+        """Show a session."""
         session_id = request.path_params["session"]
-        return answer(self.describe(session_id))
+        return answer(self.describe(session_id, await self.find_session(session_id, request.scope["owner"])))
 
     async def step_session(self, request: Request) -> Response:
-        """POST /v1/sessions/{session}/step."""
+        """Take a step: the observation and the previous step's reward in, the action to play out."""
         included = included_outputs(request.query_params)
-        session_id = request.path_params["session"]
-        self.store.get(session_id)  # before its body is read
         body = await read_body(request, self.max_body_bytes)
-        return answer(self.step(session_id, body, included))
+        session_id = request.path_params["session"]
+        return answer(await self.step(session_id, request.scope["owner"], body, included))
 
     async def begin_episode(self, request: Request) -> Response:
-        """POST /v1/sessions/{session}/episode."""
+        """Begin another episode. The memory is kept."""
         return await self._change(request, lambda session, agent: sessions.begin_episode(session))
 
     async def reset_session(self, request: Request) -> Response:
-        """POST /v1/sessions/{session}/reset."""
+        """Zero the memory, free the neuromodulation, count steps from 0."""
         return await self._change(request, sessions.reset_session)
 
     async def lock_session(self, request: Request) -> Response:
-        """POST /v1/sessions/{session}/lock."""
+        """Freeze the neuromodulatory signal at its value of the last step."""
         return await self._change(request, sessions.lock_session)
 
     async def unlock_session(self, request: Request) -> Response:
-        """POST /v1/sessions/{session}/unlock."""
+        """Free the neuromodulatory signal."""
         return await self._change(request, lambda session, agent: sessions.unlock_session(session))
 
     async def fork_session(self, request: Request) -> Response:
-        """POST /v1/sessions/{session}/fork."""
+        """Open another session with the same memory."""
         await read_message(request, EMPTY, self.max_body_bytes)
-        return self._created(self.store.add(self.store.get(request.path_params["session"])))
+        forked = await self.find_session(request.path_params["session"], request.scope["owner"])
+        now = self.store.clock()
+        return self._created(*await self._add(replace(forked, born=now, used=now)))
 
     async def get_state(self, request: Request) -> Response:
-        """GET /v1/sessions/{session}/state."""
-        session = self.store.get(request.path_params["session"])
+        """Return a snapshot: all that the session's future depends on."""
+        session = await self.find_session(request.path_params["session"], request.scope["owner"])
         return answer(snapshots.take(session, self.agents[session.agent]))
 
     async def put_state(self, request: Request) -> Response:
-        """PUT /v1/sessions/{session}/state."""
+        """Restore a snapshot of the same agent, version and batch."""
         message = await read_message(request, SNAPSHOT, self.max_body_bytes)
-        session_id = request.path_params["session"]
-        session = self.store.get(session_id)
-        after = snapshots.restore(session, self.agents[session.agent], message)
-        self.store.put(session_id, after)
-        return answer(self.describe(session_id))
+        return await self._act(request, lambda session, agent: snapshots.restore(session, agent, message))
 
     async def delete_session(self, request: Request) -> Response:
-        """DELETE /v1/sessions/{session}."""
-        self.store.delete(request.path_params["session"])
+        """End a session."""
+        await self.rounds.take(_key(request.path_params["session"]), request.scope["owner"], _keep, end=True)
         return Response(status_code=204)
 
     async def step_stateless(self, request: Request) -> Response:
-        """POST /v1/agents/{agent}/step."""
+        """Take a step without a session: the memory in, the memory out."""
         _, agent = self._find_agent(request)
         message = await read_message(request, STATELESS_STEP, self.max_body_bytes)
         try:
@@ -148,17 +176,22 @@ class Native:
     async def _change(self, request: Request, change: Callable[[Session, OnnxAgent], Session]) -> Response:
         """Answer a request without members that makes another session of one."""
         await read_message(request, EMPTY, self.max_body_bytes)
+        return await self._act(request, change)
+
+    async def _act(self, request: Request, change: Callable[[Session, OnnxAgent], Session]) -> Response:
         session_id = request.path_params["session"]
-        session = self.store.get(session_id)
-        after = change(session, self.agents[session.agent])
-        self.store.put(session_id, after)
-        return answer(self.describe(session_id))
 
-    def open(self, name: str, message: messages.Create) -> str:
-        """Open a session and return its id."""
-        return self.store.add(self.fresh(name, message))
+        def act(session: Session) -> Plan:
+            return change(session, self.agents[session.agent])
 
-    def fresh(self, name: str, message: messages.Create) -> Session:
+        after = await self.rounds.take(_key(session_id), request.scope["owner"], act)
+        return answer(self.describe(session_id, after))
+
+    async def open(self, name: str, message: messages.Create, owner: str) -> tuple[str, Session]:
+        """Open a session and return its id and itself."""
+        return await self._add(self.fresh(name, message, owner))
+
+    def fresh(self, name: str, message: messages.Create, owner: str) -> Session:
         """Return a session with a fresh memory, not yet kept."""
         seed = randbits(63) if message.seed is None else message.seed
         ttl = self.ttl_seconds if message.ttl_seconds is None else min(message.ttl_seconds, self.ttl_seconds)
@@ -166,22 +199,55 @@ class Native:
             name,
             self.agents[name],
             None if message.deterministic else seed,
+            now=self.store.clock(),
             batch=message.batch,
             ttl_seconds=ttl,
+            owner=owner,
         )
 
-    def step(self, session_id: str, body: bytes, included: Sequence[str]) -> messages.StepAnswer[Any]:
+    async def step(self, session_id: str, owner: str, body: bytes, included: Sequence[str]) -> messages.StepAnswer[Any]:
         """Take one step of a session and return what is answered."""
-        session = self.store.get(session_id)
-        decoder: Any = ONE_STEP if session.batch == 1 else MANY_STEPS
-        after = sessions.step_session(session, self.agents[session.agent], decode(lambda: decoder.decode(body)))
-        self.store.put(session_id, after)
-        return _step_answer(after, included)
+        begun = time.perf_counter()
+        name = ""
 
-    def describe(self, session_id: str) -> messages.SessionAnswer:
+        def act(session: Session) -> Plan:
+            nonlocal name
+            name = session.agent
+            decoder: Any = ONE_STEP if session.batch == 1 else MANY_STEPS
+            return plan_step(session, self.agents[name], decode(decoder, body)) or session
+
+        taken = False
+        try:
+            after = await self.rounds.take(_key(session_id), owner, act)
+            taken = True
+        finally:
+            if name:
+                self.metrics.observe_step(name, taken, time.perf_counter() - begun)
+        return _step_answer(after, self.agents[name], included)
+
+    async def find_session(self, session_id: str, owner: str) -> Session:
+        """Return a session as it is now.
+
+        Raises:
+            Problem: 404, 410, 409: there is none (any more).
+        """
+        (session,) = await self.store.load([_key(session_id)])
+        if session is Gone.EXPIRED:
+            raise expired_session()
+        if isinstance(session, Gone) or session.owner != owner:
+            raise unknown_session()
+        return session
+
+    async def discard(self, session_id: str, owner: str) -> None:
+        """End a session if it is there."""
+        try:
+            await self.rounds.take(_key(session_id), owner, _keep, end=True)
+        except Problem:
+            pass
+
+    def describe(self, session_id: str, session: Session) -> messages.SessionAnswer:
         """Return what is said of a session."""
-        session = self.store.get(session_id)
-        left = round(self.store.seconds_left(session_id), 3)
+        left = round(session.ends(self.store.max_age_seconds) - self.store.clock(), 3)
         return messages.SessionAnswer(
             session_id, session.agent, session.batch, session.step, session.episode, session.locked, left
         )
@@ -192,11 +258,25 @@ class Native:
             raise unknown_agent(name, self.agents)
         return name, self.agents[name]
 
-    def _created(self, session_id: str) -> Response:
-        return answer(self.describe(session_id), 201, {"Location": f"/v1/sessions/{session_id}"})
+    async def _add(self, session: Session) -> tuple[str, Session]:
+        session_id = secrets.token_urlsafe(24)
+        return session_id, await self.rounds.take(_key(session_id), session.owner, _keep, fresh=session)
+
+    def _created(self, session_id: str, session: Session) -> Response:
+        location = {"Location": f"/v1/sessions/{session_id}"}
+        return answer(self.describe(session_id, session), 201, location)
 
     def _find_agent(self, request: Request) -> tuple[str, OnnxAgent]:
         return self.find_agent(request.path_params["agent"])
+
+
+def _key(session_id: str) -> str:
+    """The key of a session in the store, which none of another protocol can have."""
+    return f"session/{session_id}"
+
+
+def _keep(session: Session) -> Session:
+    return session
 
 
 def included_outputs(query: Mapping[str, str]) -> list[str]:
@@ -215,9 +295,11 @@ def included_outputs(query: Mapping[str, str]) -> list[str]:
     return names
 
 
-def _step_answer(session: Session, included: Sequence[str]) -> messages.StepAnswer[Any]:
+def _step_answer(session: Session, agent: OnnxAgent, included: Sequence[str]) -> messages.StepAnswer[Any]:
     """What the last step gave; of outputs that the agent does not have (z of an RNN) nothing."""
-    outputs = session.answer or {}
+    if session.batch == 1 and not included:  # the action comes first in the record
+        return messages.StepAnswer(np.frombuffer(session.record, np.float32, agent.action_size).tolist(), session.step)
+    outputs = layout_of(agent).answered(session)
     rows = {name: outputs[name].tolist() for name in ("action", *included) if name in outputs}
     rows = {name: value[0] for name, value in rows.items()} if session.batch == 1 else rows
     return messages.StepAnswer(step=session.step, **rows)

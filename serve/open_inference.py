@@ -5,6 +5,7 @@ With one the server keeps the memory: `observation` alone, from the second step 
 `prev_action` if another action was played than the one answered.
 """
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -14,15 +15,17 @@ import msgspec
 import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from nmn_keras.runtime import InvalidInput, OnnxAgent
-from serve import messages, sessions, tensors
+from serve import messages, tensors
+from serve.access import Access
 from serve.bodies import read_bytes
 from serve.native import Native
-from serve.origins import check_origin
+from serve.operations import Operation
 from serve.problems import Problem
-from serve.sessions import Session
+from serve.rounds import Plan
+from serve.sessions import Session, layout_of
+from serve.steps import plan_step
 from serve.tensors import InferRequest, Refused
 
 VERSION = "1"
@@ -37,38 +40,40 @@ class OpenInference:
     """The routes under /v2, over the agents and the store of the native API."""
 
     native: Native
+    access: Access
 
-    def routes(self) -> list[Route]:
-        """Return the route table."""
+    def operations(self) -> list[Operation]:
+        """Return what can be asked, what is asked most first."""
         models = ("/v2/models/{model}", "/v2/models/{model}/versions/{version}")
+        known, health = {"refuse": refuse, "refusals": (404,)}, {"public": True, "refuse": refuse}
         return [
-            Route("/v2", _answering(self.show_server)),
-            Route("/v2/health/live", _answering(self.is_live)),
-            Route("/v2/health/ready", _answering(self.is_ready)),
-            *(Route(path, _answering(self.show_model)) for path in models),
-            *(Route(f"{path}/ready", _answering(self.is_model_ready)) for path in models),
-            *(Route(f"{path}/infer", _answering(self.infer), methods=["POST"]) for path in models),
+            *(Operation("POST", f"{path}/infer", self.infer, **known) for path in models),
+            *(Operation("GET", f"{path}/ready", self.is_model_ready, **known) for path in models),
+            *(Operation("GET", path, self.show_model, **known) for path in models),
+            Operation("GET", "/v2/health/live", self.is_live, **health),
+            Operation("GET", "/v2/health/ready", self.is_ready, **health),
+            Operation("GET", "/v2", self.show_server, refuse=refuse),
         ]
 
     async def show_server(self, request: Request) -> Response:
-        """GET /v2."""
+        """Name the server and the extensions it speaks."""
         return _json({"name": "nmn_keras", "version": version("nmn_keras"), "extensions": EXTENSIONS})
 
     async def is_live(self, request: Request) -> Response:
-        """GET /v2/health/live."""
+        """Whether the process answers."""
         return _json({"live": True})
 
     async def is_ready(self, request: Request) -> Response:
-        """GET /v2/health/ready."""
+        """Whether agents are loaded and have stepped."""
         return _json({"ready": request.app.state.ready}, 200 if request.app.state.ready else 503)
 
     async def is_model_ready(self, request: Request) -> Response:
-        """GET /v2/models/{model}/ready."""
+        """Whether an agent can be stepped."""
         name, _ = self._find(request)
         return _json({"name": name, "ready": True})
 
     async def show_model(self, request: Request) -> Response:
-        """GET /v2/models/{model}."""
+        """Show an agent's inputs and outputs."""
         name, agent = self._find(request)
         sizes = {"inputs": _inputs(agent), "outputs": _outputs(agent)}
         tensors_of = {
@@ -78,9 +83,9 @@ class OpenInference:
         return _json({"name": name, "versions": [VERSION], "platform": "onnxruntime_onnx", **tensors_of})
 
     async def infer(self, request: Request) -> Response:
-        """POST /v2/models/{model}/infer."""
+        """Take a step, stateless or of a sequence."""
         name, agent = self._find(request)
-        check_origin(request)
+        self.access.check_origin(request)
         body = await read_bytes(request, self.native.max_body_bytes)
         message, arrays = tensors.read(body, request.headers)
         unknown = [wanted.name for wanted in message.outputs if wanted.name not in _outputs(agent)]
@@ -91,7 +96,7 @@ class OpenInference:
         if sequence is None:
             outputs = _step_statelessly(name, agent, arrays)
         else:
-            outputs = self._step_sequence(name, agent, sequence, message.parameters, arrays)
+            outputs = await self._step_sequence(name, sequence, message.parameters, arrays, request.scope["owner"])
         return tensors.write(name, VERSION, message, outputs)
 
     def _find(self, request: Request) -> tuple[str, OnnxAgent]:
@@ -105,62 +110,57 @@ class OpenInference:
             )
         return name, self.native.agents[name]
 
-    def _step_sequence(
+    async def _step_sequence(
         self,
         name: str,
-        agent: OnnxAgent,
         sequence: int | str,
         parameters: Mapping[str, Any],
         arrays: Mapping[str, np.ndarray],
+        owner: str,
     ) -> dict[str, np.ndarray]:
         """Take one step of a sequence; begin or end it as its flags say."""
+        agent = self.native.agents[name]
         start, end = (_flag(parameters, f"sequence_{which}") for which in ("start", "end"))
         if "observation" not in arrays or "state_in" in arrays:
             raise Refused(
                 f"a sequence of model '{name}' takes the input 'observation' and no 'state_in': the server keeps it"
             )
-        key = ("", name, sequence)
-        session = self._begin(name, parameters, arrays) if start else self._continue(name, key)
-        after = sessions.step_session(session, agent, _message(session, arrays))
-        if start:
-            self.native.store.discard(key)
-            self.native.store.add(after, key)
-        else:
-            self.native.store.put(key, after)
-        if end:
-            self.native.store.discard(key)
-        return {**(after.answer or {}), "state_out": after.state}
+        # Ids are chosen by clients: those of one key cannot reach another key's sequence.
+        key = f"sequence/{owner}/{name}/{type(sequence).__name__}/{sequence}"
+        fresh = self._begin(name, parameters, arrays, owner) if start else None
 
-    def _begin(self, name: str, parameters: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Session:
+        def act(session: Session) -> Plan:
+            return plan_step(session, agent, _message(session, arrays)) or session
+
+        begun, taken = time.perf_counter(), False
+        try:
+            after = await self.native.rounds.take(key, owner, act, fresh=fresh, end=end)
+            taken = True
+        except Problem as problem:
+            if problem.details.status not in (404, 410):
+                raise
+            raise Refused(
+                f"inference request for sequence {sequence} to model '{name}' must specify the START flag on the first "
+                "request of the sequence"
+            ) from problem
+        finally:
+            self.native.metrics.observe_step(name, taken, time.perf_counter() - begun)
+        return layout_of(agent).answered(after)
+
+    def _begin(self, name: str, parameters: Mapping[str, Any], arrays: Mapping[str, np.ndarray], owner: str) -> Session:
         chosen = {key: parameters[key] for key in ("deterministic", "seed") if key in parameters}
         try:
             message = msgspec.convert({**chosen, "batch": len(arrays["observation"])}, messages.Create)
         except msgspec.ValidationError as error:
             raise Refused(f"Unable to parse the parameters of the sequence: {error}") from error
-        return self.native.fresh(name, message)
-
-    def _continue(self, name: str, key: tuple[str, str, int | str]) -> Session:
-        try:
-            return self.native.store.get(key)
-        except Problem as problem:
-            raise Refused(
-                f"inference request for sequence {key[2]} to model '{name}' must specify the START flag on the first "
-                "request of the sequence"
-            ) from problem
+        return self.native.fresh(name, message, owner)
 
 
-def _answering(handler):
-    """Answer errors in the protocol's form, a JSON object with the member `error`."""
-
-    async def answering(request: Request) -> Response:
-        try:
-            return await handler(request)
-        except Problem as problem:
-            path = f" (at {problem.details.path})" if problem.details.path else ""
-            status = 400 if problem.details.status == 422 else problem.details.status
-            return _json({"error": problem.details.detail + path}, status, problem.headers)
-
-    return answering
+def refuse(problem: Problem) -> Response:
+    """Return a problem in the protocol's form, a JSON object with the member `error`."""
+    path = f" (at {problem.details.path})" if problem.details.path else ""
+    status = 400 if problem.details.status == 422 else problem.details.status
+    return _json({"error": problem.details.detail + path}, status, problem.headers)
 
 
 def _json(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -85,6 +85,16 @@ def expired_session() -> Problem:
     )
 
 
+def another_version(agent: str) -> Problem:
+    """410: the session is of an agent that is not served any more, or of another version of it."""
+    return Problem(
+        410,
+        "another-version",
+        f"The session is of another version of the agent {agent!r} than the one served now, which has another memory. "
+        "Open one with POST /v1/agents/{name}/sessions.",
+    )
+
+
 def invalid_input(error: InvalidInput, members: Mapping[str, str]) -> Problem:
     """422, naming the member of the message behind the argument that was refused."""
     if error.field is None:

@@ -1,50 +1,43 @@
 """Sessions: what the server remembers for a client between two steps, and what becomes of it."""
 
-import hashlib
-from dataclasses import dataclass, replace
-from typing import Any
+import functools
+from collections.abc import Mapping
+from secrets import randbits
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
-from nmn_keras.runtime import InvalidInput, OnnxAgent
-from serve.messages import Step
-from serve.problems import Problem, invalid_input
-
-# The members of the message behind the agent's arguments.
-MEMBERS = {"observation": "observation", "prev_action": "action", "prev_reward": "reward"}
+from nmn_keras.runtime import OnnxAgent
+from serve.problems import Problem
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """What a step starts from, beside the observation; a lock freezes it."""
-
-    prev_action: np.ndarray
-    """float32 (N, A)."""
-    prev_reward: np.ndarray
-    """float32 (N, 1)."""
-    state: np.ndarray
-    """float32 (N, S)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """One agent's memory between two steps. Never changed: a step makes the next one.
 
-    A refused step therefore cannot leave a trace, and a store has a plain value to keep.
+    A refused step therefore cannot leave a trace, and a store has a plain value to keep. Its numbers are in one
+    `record` (see `Layout`), so that the steps of many sessions can be taken as one.
     """
 
     agent: str
+    sha256: str
+    """Of the agent's file: another version of the agent has another memory."""
+    owner: str
+    """Whose it is: the digest of an API key, or ""."""
     batch: int
     """N, environments stepped together."""
     seed: int | None
     """Of the samples; None for the deterministic action."""
     ttl_seconds: float
     """How long it is kept after its last use."""
-    state: np.ndarray
-    """float32 (N, S)."""
-    before: Memory
-    """What the last step started from; before any, the empty memory."""
+    born: float
+    """When it was opened, in the seconds of the store's clock."""
+    used: float
+    """When it was used last."""
+    turn: int
+    """A number that every change raises by one; the first is random. Stores compare it."""
+    record: bytes
+    """N rows of float32."""
     step: int = 0
     """Steps taken since the session was opened or reset."""
     draws: int = 0
@@ -53,30 +46,83 @@ class Session:
     """Episodes that have ended since the session was opened or reset."""
     begins: bool = True
     """Whether the next step is the first of an episode."""
+    played: bool = False
+    """Whether an action was answered since the session was opened or reset."""
     locked: bool = False
     """Whether the neuromodulation is frozen."""
-    answer: dict[str, np.ndarray] | None = None
-    """The agent's outputs (N, ...) of the last step."""
     request: bytes = b""
-    """Digest of the message of the last step."""
+    """Digest of the message of the last step, if that bore a number."""
+
+    def ends(self, max_age_seconds: float) -> float:
+        """Return when it will have been idle for too long, or be too old."""
+        return min(self.born + max_age_seconds, self.used + self.ttl_seconds)
+
+
+class Layout:
+    """Where the numbers of an agent's sessions are in a row of their record.
+
+    A memory is what a step starts from beside the observation: previous action (A), previous reward (1) and state (S).
+    A row holds the memory that the next step starts from (its reward is filled in then), the memory that the last step
+    started from, and what else the last step gave: `action_mean`, `action_log_std`, `z`.
+    """
+
+    def __init__(self, agent: OnnxAgent):
+        action, signal = agent.action_size, agent.signal_size
+        memory = action + 1 + agent.state_size
+        self.action = slice(0, action)
+        """Within a memory, which starts at the record's first column."""
+        self.reward = slice(action, action + 1)
+        self.state = slice(action + 1, memory)
+        self.now = slice(0, memory)
+        self.before = slice(memory, 2 * memory)
+        ends = np.cumsum([2 * memory, action, action, signal]).tolist()
+        self.outputs = {
+            "action": self.action,
+            "action_mean": slice(ends[0], ends[1]),
+            "action_log_std": slice(ends[1], ends[2]),
+            **({"z": slice(ends[2], ends[3])} if signal else {}),
+            "state_out": self.state,
+        }
+        """The agent's outputs by name."""
+        self.width = ends[3]
+
+    def rows(self, session: Session) -> np.ndarray:
+        """Return a session's record, float32 (N, width), read-only."""
+        return np.frombuffer(session.record, np.float32).reshape(session.batch, self.width)
+
+    def answered(self, session: Session) -> dict[str, np.ndarray]:
+        """Return the outputs of the last step by name, (N, ...)."""
+        rows = self.rows(session)
+        return {name: rows[:, columns] for name, columns in self.outputs.items()}
+
+
+@functools.cache
+def layout_of(agent: OnnxAgent) -> Layout:
+    """Return the layout of an agent's sessions."""
+    return Layout(agent)
 
 
 def open_session(
-    name: str, agent: OnnxAgent, seed: int | None, *, batch: int = 1, ttl_seconds: float = 3600.0
+    name: str,
+    agent: OnnxAgent,
+    seed: int | None,
+    *,
+    now: float,
+    batch: int = 1,
+    ttl_seconds: float = 3600.0,
+    owner: str = "",
 ) -> Session:
     """Return a session with a fresh memory."""
-    empty = Memory(
-        np.zeros((batch, agent.action_size), np.float32),
-        np.zeros((batch, 1), np.float32),
-        agent.initial_state(batch),
-    )
-    return Session(name, batch, seed, ttl_seconds, empty.state, empty)
+    record = _empty_record(agent, batch)
+    turn = randbits(48)
+    return Session(name, agent.sha256, owner, batch, seed, float(ttl_seconds), now, now, turn, record)
 
 
 def reset_session(session: Session, agent: OnnxAgent) -> Session:
     """Return the session with its memory zeroed and its neuromodulation free."""
-    fresh = open_session(session.agent, agent, session.seed, batch=session.batch, ttl_seconds=session.ttl_seconds)
-    return replace(fresh, draws=session.draws)
+    record = _empty_record(agent, session.batch)
+    fresh: Mapping = {"step": 0, "episode": 0, "begins": True, "played": False, "locked": False, "request": b""}
+    return replace(session, record=record, **fresh)
 
 
 def begin_episode(session: Session) -> Session:
@@ -108,99 +154,9 @@ def unlock_session(session: Session) -> Session:
     return replace(session, locked=False)
 
 
-def step_session(session: Session, agent: OnnxAgent, message: Step[Any, Any]) -> Session:
-    """Return the session after one step; its `answer` holds the action to play now.
-
-    The noise of the n-th sampled step (from 0) is `numpy.random.default_rng([seed, n])`, so that it does not depend on
-    anything but the session. A message that bears the number of the last step is a retry: the session comes back as it
-    is, with that step's answer.
-
-    Raises:
-        Problem: 409, the step is not the next one, or a retry differs from what was stepped; 422, the reward is missing
-            or came before anything was played, or the numbers cannot be stepped with.
-    """
-    digest = hashlib.blake2b(msgspec.msgpack.encode(message), digest_size=16).digest()
-    if message.step is not None and message.step != session.step + 1:
-        _check_retry(session, message.step, digest)
-        return session
-    _check_previous(session, message)
-    rng = None if session.seed is None else np.random.default_rng([session.seed, session.draws])
-    try:
-        observation, *memory = agent.check(*_inputs(session, message), session.state)
-        start = session.before if session.locked else Memory(*memory)
-        outputs = agent.decide(observation, start.prev_action, start.prev_reward, start.state, rng=rng)
-    except InvalidInput as error:
-        raise invalid_input(error, MEMBERS) from error
-    state = outputs.pop("state_out")
-    return replace(
-        session,
-        state=state,
-        before=start,
-        step=session.step + 1,
-        draws=session.draws + 1,
-        begins=False,
-        answer=outputs,
-        request=digest,
-    )
-
-
-def _check_retry(session: Session, step: int, digest: bytes) -> None:
-    """Whether a message with that number, not the next one, is the last step once more."""
-    if step != session.step or not session.request:
-        raise Problem(
-            409,
-            "wrong-step",
-            f"The next step is {session.step + 1}, and a retry of the last one {session.step}. Received: step {step}",
-            "$.step",
-        )
-    if digest != session.request:
-        raise Problem(
-            409,
-            "another-request",
-            f"Step {step} was taken with another message; a retry must repeat it. The next step is {step + 1}.",
-            "$.step",
-        )
-
-
-def _inputs(session: Session, message: Step[Any, Any]) -> tuple[Any, Any, Any]:
-    """Observation, action played and reward of the step before: (N, O), (N, A), (N, 1).
-
-    Where an episode begins and nothing is said of the last step of the one before, nothing was played.
-    """
-    one = session.batch == 1
-    observation = [message.observation] if one else message.observation
-    if len(observation) != session.batch:
-        raise Problem(
-            422,
-            "invalid-input",
-            f"`observation` needs one row for each of {session.batch} environments. Received: {len(observation)} rows",
-            "$.observation",
-        )
-    reward = message.reward
-    if message.action is not None:
-        played = [message.action] if one else message.action
-    elif session.answer is None or (session.begins and reward is None):
-        played = np.zeros_like(session.before.prev_action)
-    else:
-        played = session.answer["action"]
-    if reward is None:
-        return observation, played, np.zeros((session.batch, 1), np.float32)
-    return observation, played, [[reward]] if one else [[number] for number in reward]
-
-
-def _check_previous(session: Session, message: Step[Any, Any]) -> None:
-    """The reward and the played action are those of the previous step, if there was one."""
-    if not session.begins and message.reward is None:
-        raise Problem(
-            422,
-            "missing-reward",
-            f"From the second step on the previous step's reward is required. This is step {session.step + 1}.",
-            "$.reward",
-        )
-    if session.answer is None and (np.any(message.reward or 0.0) or message.action is not None):
-        raise Problem(
-            422,
-            "nothing-played-yet",
-            "The first step follows no other: send it without `action`, and with `reward` absent or 0.",
-            "$.reward" if np.any(message.reward or 0.0) else "$.action",
-        )
+def _empty_record(agent: OnnxAgent, batch: int) -> bytes:
+    layout = layout_of(agent)
+    rows = np.zeros((batch, layout.width), np.float32)
+    for memory in (layout.now, layout.before):
+        rows[:, memory][:, layout.state] = agent.initial_state(batch)
+    return rows.tobytes()

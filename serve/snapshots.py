@@ -1,15 +1,15 @@
 """Snapshots: a session written out, so that it can be restored here or elsewhere, and read back."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from nmn_keras.runtime import InvalidInput, OnnxAgent
 from serve.messages import MemorySnapshot, Snapshot
 from serve.problems import Problem, invalid_input
-from serve.sessions import Memory, Session
+from serve.sessions import Session, layout_of
 
 COPIED = ("seed", "step", "draws", "episode", "begins", "locked")
 # The members of the message behind the agent's arguments.
@@ -19,15 +19,17 @@ NOW = {"prev_action": "action", "state": "state"}
 
 def take(session: Session, agent: OnnxAgent) -> Snapshot:
     """Return all that the session's future depends on."""
-    before = session.before
+    layout = layout_of(agent)
+    rows = layout.rows(session)
+    before = rows[:, layout.before]
     return Snapshot(
         agent=session.agent,
         sha256=agent.sha256,
         batch=session.batch,
         **{name: getattr(session, name) for name in COPIED},
-        state=session.state.tolist(),
-        action=None if session.answer is None else session.answer["action"].tolist(),
-        before=MemorySnapshot(before.prev_action.tolist(), before.prev_reward.tolist(), before.state.tolist()),
+        state=rows[:, layout.state].tolist(),
+        action=rows[:, layout.action].tolist() if session.played else None,
+        before=MemorySnapshot(*(before[:, part].tolist() for part in (layout.action, layout.reward, layout.state))),
     )
 
 
@@ -48,24 +50,25 @@ def restore(session: Session, agent: OnnxAgent, snapshot: Snapshot) -> Session:
                 f"Received: {received!r}",
                 f"$.{name}",
             )
-    sent = snapshot.before
-    before = _memory(agent, session.batch, BEFORE, sent.prev_action, sent.prev_reward, sent.state)
-    action = before.prev_action if snapshot.action is None else snapshot.action
-    memory = _memory(agent, session.batch, NOW, action, before.prev_reward, snapshot.state)
+    sent, layout = snapshot.before, layout_of(agent)
+    rows = np.zeros((session.batch, layout.width), np.float32)
+    rows[:, layout.before] = _memory(agent, session.batch, BEFORE, sent.prev_action, sent.prev_reward, sent.state)
+    nothing = np.zeros_like(rows[:, layout.action])
+    action = nothing if snapshot.action is None else snapshot.action
+    rows[:, layout.now] = _memory(agent, session.batch, NOW, action, rows[:, layout.reward], snapshot.state)
     return replace(
         session,
         **{name: getattr(snapshot, name) for name in COPIED},
-        state=memory.state,
-        before=before,
-        answer=None if snapshot.action is None else {"action": memory.prev_action},
+        record=rows.tobytes(),
+        played=snapshot.action is not None,
         request=b"",
     )
 
 
-def _memory(agent: OnnxAgent, batch: int, members: Mapping[str, str], *parts: Any) -> Memory:
-    """The arrays of a memory that a client sent under these members."""
+def _memory(agent: OnnxAgent, batch: int, members: Mapping[str, str], *parts: Any) -> np.ndarray:
+    """The memory (N, A + 1 + S) that a client sent under these members: action, reward, state."""
     nothing = np.zeros((batch, agent.observation_size), np.float32)
     try:
-        return Memory(*agent.check(nothing, *parts)[1:])
+        return np.concatenate(agent.check(nothing, *parts)[1:], axis=1)
     except InvalidInput as error:
         raise invalid_input(error, members) from error

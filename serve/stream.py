@@ -8,10 +8,11 @@ from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from serve import messages
-from serve.bodies import decode
+from serve.access import Access
+from serve.bodies import invalid_message
 from serve.native import Native, included_outputs
-from serve.origins import check_origin
 from serve.problems import Problem
+from serve.sessions import Session
 
 CLEAN_CLOSE = 1000
 
@@ -27,6 +28,7 @@ class Stream:
     """
 
     native: Native
+    access: Access
 
     def routes(self) -> list[WebSocketRoute]:
         """Return the route table."""
@@ -35,40 +37,46 @@ class Stream:
     async def connect(self, socket: WebSocket) -> None:
         """WS /v1/agents/{agent}/stream."""
         try:
-            check_origin(socket)
+            owner = self.access.owner(socket)
+            self.access.check_origin(socket)
             included = included_outputs(socket.query_params)
-            session_id = self._session(socket)
+            session_id, session = await self._session(socket, owner)
         except Problem as problem:
             await socket.send_denial_response(problem.response())
             return
         await socket.accept()
-        await _send(socket, self.native.describe(session_id))
+        await _send(socket, self.native.describe(session_id, session))
         try:
             while True:
-                await self._answer(socket, session_id, included, await _receive(socket))
+                await self._answer(socket, session_id, owner, included, await _receive(socket))
         except WebSocketDisconnect as end:
             if end.code == CLEAN_CLOSE:
-                self.native.store.discard(session_id)
+                await self.native.discard(session_id, owner)
 
-    def _session(self, socket: WebSocket) -> str:
-        """The id of the session that the connection steps."""
+    async def _session(self, socket: WebSocket, owner: str) -> tuple[str, Session]:
+        """The session that the connection steps, and its id."""
         name, _ = self.native.find_agent(socket.path_params["agent"])
         query = {key: value for key, value in socket.query_params.items() if key != "include"}
         session_id = query.pop("session", None)
         if session_id is None:
-            return self.native.open(name, decode(lambda: msgspec.convert(query, messages.Create, strict=False)))
-        if query or self.native.store.get(session_id).agent != name:
+            try:
+                message = msgspec.convert(query, messages.Create, strict=False)
+            except msgspec.ValidationError as error:
+                raise invalid_message(error) from error
+            return await self.native.open(name, message, owner)
+        session = await self.native.find_session(session_id, owner)
+        if query or session.agent != name:
             raise Problem(
                 422,
                 "invalid-message",
                 f"A session is resumed at its own agent and without other settings. Received: agent {name!r}, "
                 f"settings {sorted(query)}",
             )
-        return session_id
+        return session_id, session
 
-    async def _answer(self, socket: WebSocket, session_id: str, included: list[str], text: bytes) -> None:
+    async def _answer(self, socket: WebSocket, session_id: str, owner: str, included: list[str], text: bytes) -> None:
         try:
-            reply: Any = self.native.step(session_id, text, included)
+            reply: Any = await self.native.step(session_id, owner, text, included)
         except Problem as problem:
             reply = problem.details
         await _send(socket, reply)

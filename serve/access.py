@@ -1,0 +1,77 @@
+"""Who may use the server: API keys, and the pages whose origin is listed."""
+
+import hashlib
+import hmac
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from starlette.requests import HTTPConnection
+
+from serve.problems import Problem
+
+SHORTEST_KEY = 16
+
+
+class Access:
+    """Decides whose a request is.
+
+    Args:
+        keys: API keys; none, and everybody may do everything.
+        origins: of pages that may connect beside the server's own, e.g. `https://example.org`.
+    """
+
+    def __init__(self, keys: Iterable[str] = (), origins: Iterable[str] = ()):
+        self._digests = [_digest(key) for key in keys]
+        self._origins = frozenset(origins)
+
+    def owner(self, connection: HTTPConnection) -> str:
+        """Return whose the request is: "" without keys, else the digest of its key.
+
+        Raises:
+            Problem: 401, it bears no key that is known.
+        """
+        if not self._digests:
+            return ""
+        scheme, _, key = connection.headers.get("authorization", "").partition(" ")
+        sent = _digest(key.strip()) if scheme.lower() == "bearer" else ""
+        # Every key is compared, each in constant time: the answer's delay tells nothing.
+        if not sum([hmac.compare_digest(sent, known) for known in self._digests]):
+            raise Problem(
+                401,
+                "unauthorized",
+                "This server needs an API key: send it as Authorization: Bearer KEY.",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+        return sent
+
+    def check_origin(self, connection: HTTPConnection) -> None:
+        """Refuse what a page of another origin sends: a browser lets it post to any address.
+
+        Raises:
+            Problem: 403, the request says that it comes from such a page.
+        """
+        origin = connection.headers.get("origin")
+        if not origin or origin in self._origins or urlsplit(origin).netloc == connection.headers.get("host"):
+            return
+        raise Problem(403, "foreign-origin", f"Pages of another origin may not connect. Received: {origin!r}")
+
+
+def read_keys(path: str | Path) -> list[str]:
+    """Read a file of API keys: one per line; empty lines and those that begin with `#` are skipped.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: there is no key in it, or one is too short or has spaces.
+    """
+    lines = [line.strip() for line in Path(path).read_text().splitlines()]
+    keys = [line for line in lines if line and not line.startswith("#")]
+    if not keys:
+        raise ValueError(f"There is no key in {path}: one per line is needed.")
+    if any(len(key) < SHORTEST_KEY or not key.isascii() or len(key.split()) > 1 for key in keys):
+        raise ValueError(f"A key in {path} is too short or has spaces: {SHORTEST_KEY} characters or more are needed.")
+    return keys
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()

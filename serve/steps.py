@@ -1,0 +1,251 @@
+"""Steps of sessions: what a message asks for, and the steps of many sessions of one agent as one run of its graph."""
+
+import hashlib
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from nmn_keras.runtime import InvalidInput, OnnxAgent
+from serve.messages import Step
+from serve.problems import Problem, invalid_input
+from serve.sessions import Session, layout_of
+
+# The members of the message behind the agent's arguments.
+MEMBERS = {"observation": "observation", "prev_action": "action", "prev_reward": "reward"}
+
+PACKET = 4
+"""Rows are stepped in multiples of this: onnxruntime takes sines and exponentials of four floats at once and those left
+over in another way, whose last bit differs. With full packets a row's result does not depend on its company."""
+
+
+class PlannedStep(msgspec.Struct, gc=False):
+    """A step that may be taken: N rows each."""
+
+    session: Session
+    observation: Sequence[Any]
+    """N rows of O."""
+    action: Sequence[Any] | None
+    """N rows of A, what was played at the step before; None for what was answered."""
+    reward: Sequence[float]
+    """N numbers."""
+    request: bytes
+
+
+def plan_step(session: Session, agent: OnnxAgent, message: Step[Any, Any]) -> PlannedStep | None:
+    """Return the step that a message asks for; None if it is the last step once more, whose answer stands.
+
+    Raises:
+        Problem: 409, the step is not the next one, or a retry differs from what was stepped; 422, the reward is missing
+            or came before anything was played.
+    """
+    digest = b""
+    if message.step is not None:
+        digest = hashlib.blake2b(msgspec.msgpack.encode(message), digest_size=16).digest()
+        if message.step != session.step + 1:
+            _check_retry(session, message.step, digest)
+            return None
+    _check_previous(session, message)
+    one = session.batch == 1
+    observation = [message.observation] if one else message.observation
+    if len(observation) != session.batch:
+        raise Problem(
+            422,
+            "invalid-input",
+            f"`observation` needs one row for each of {session.batch} environments. Received: {len(observation)} rows",
+            "$.observation",
+        )
+    reward = message.reward
+    if message.action is not None:
+        action = [message.action] if one else message.action
+    elif session.begins and reward is None:
+        # Where an episode begins and nothing is said of the last step of the one before, nothing was played.
+        action = [[0.0] * agent.action_size] * session.batch
+    else:
+        action = None
+    if reward is None:
+        rewards = [0.0] * session.batch
+    else:
+        rewards = [reward] if one else reward
+    return PlannedStep(session, observation, action, rewards, digest)
+
+
+def take_steps(agent: OnnxAgent, planned: Sequence[PlannedStep], now: float) -> list[Session | Problem]:
+    """Take one step of each of several sessions of an agent, as one batch.
+
+    The noise of the n-th sampled step (from 0) is `numpy.random.default_rng([seed, n])`, so that it does not depend on
+    anything but the session.
+
+    Args:
+        agent: whose sessions they are.
+        planned: steps of different sessions.
+        now: seconds of the store's clock.
+
+    Returns:
+        In their order, what each session becomes; a problem (422) where the numbers cannot be stepped with, which
+        concerns that session alone.
+    """
+    prepared = _prepare(agent, planned)
+    if prepared is None:
+        return _take_the_valid(agent, planned, now)
+    observation, start = prepared
+    offsets = [0, *accumulate(step.session.batch for step in planned)]
+    rows = _run(agent, planned, offsets, observation, start)
+    finite = None if np.isfinite(rows).all() else np.isfinite(rows).all(axis=1)
+    data, width = rows.tobytes(), rows.shape[1] * rows.itemsize
+    return [
+        _after(step, data[first * width : last * width], now)
+        if finite is None or finite[first:last].all()
+        else _overflow()
+        for step, (first, last) in zip(planned, pairwise(offsets), strict=True)
+    ]
+
+
+def _prepare(agent: OnnxAgent, planned: Sequence[PlannedStep]) -> tuple[np.ndarray, np.ndarray] | None:
+    """Observations (R, O) and the memories to start from (R, A + 1 + S); None if any number cannot be used."""
+    layout = layout_of(agent)
+    joined = b"".join([step.session.record for step in planned])
+    records = np.frombuffer(joined, np.float32).reshape(-1, layout.width)
+    start = records[:, layout.now].copy()
+    try:
+        with np.errstate(over="ignore"):  # what overflows in the cast is found by the check below
+            observation = np.array([row for step in planned for row in step.observation], np.float32)
+            start[:, layout.reward.start] = [number for step in planned for number in step.reward]
+            first = 0
+            for step in planned:
+                if step.action is not None:
+                    played = np.asarray(step.action, np.float32)
+                    if played.shape != (step.session.batch, agent.action_size):
+                        return None  # would be broadcast
+                    start[first : first + step.session.batch, layout.action] = played
+                first += step.session.batch
+    except (TypeError, ValueError, OverflowError):
+        return None
+    if observation.shape != (len(records), agent.observation_size):
+        return None
+    if not (np.isfinite(observation).all() and np.isfinite(start).all()):
+        return None
+    if any(step.session.locked for step in planned):
+        locked = np.repeat([s.session.locked for s in planned], [s.session.batch for s in planned])
+        start = np.where(locked[:, None], records[:, layout.before], start)
+    return observation, start
+
+
+def _run(
+    agent: OnnxAgent,
+    planned: Sequence[PlannedStep],
+    offsets: Sequence[int],
+    observation: np.ndarray,
+    start: np.ndarray,
+) -> np.ndarray:
+    """Run the graph and return the sessions' new rows (R, width)."""
+    layout = layout_of(agent)
+    count = len(observation)
+    padding = ((0, -count % PACKET), (0, 0))
+    memory = np.pad(start, padding) if padding[0][1] else start
+    outputs = agent.step(
+        np.pad(observation, padding) if padding[0][1] else observation,
+        *(np.ascontiguousarray(memory[:, part]) for part in (layout.action, layout.reward, layout.state)),
+    )
+    rows = np.empty((count, layout.width), np.float32)
+    rows[:, layout.reward] = 0.0
+    rows[:, layout.before] = start
+    for name, columns in layout.outputs.items():
+        rows[:, columns] = outputs[name][:count]
+    for step, (first, last) in zip(planned, pairwise(offsets), strict=True):
+        if step.session.seed is not None:
+            rng = np.random.default_rng([step.session.seed, step.session.draws])
+            drawn = {name: outputs[name][first:last] for name in ("action_mean", "action_log_std")}
+            rows[first:last, layout.action] = agent.sample(drawn, rng)
+    return rows
+
+
+def _after(step: PlannedStep, record: bytes, now: float) -> Session:
+    session = step.session
+    return Session(
+        session.agent,
+        session.sha256,
+        session.owner,
+        session.batch,
+        session.seed,
+        session.ttl_seconds,
+        session.born,
+        now,
+        session.turn + 1,
+        record,
+        session.step + 1,
+        session.draws + 1,
+        session.episode,
+        False,
+        True,
+        session.locked,
+        step.request,
+    )
+
+
+def _take_the_valid(agent: OnnxAgent, planned: Sequence[PlannedStep], now: float) -> list[Session | Problem]:
+    """Find what is wrong in which session, and take the other steps."""
+    layout = layout_of(agent)
+    results: dict[int, Session | Problem] = {}
+    for index, step in enumerate(planned):
+        answered = layout.rows(step.session)
+        played = answered[:, layout.action] if step.action is None else step.action
+        try:
+            rewards = [[number] for number in step.reward]
+            agent.check(step.observation, played, rewards, answered[:, layout.state])
+        except InvalidInput as error:
+            results[index] = invalid_input(error, MEMBERS)
+    good = [index for index in range(len(planned)) if index not in results]
+    if len(good) == len(planned):
+        raise RuntimeError("The steps are valid one by one, but not together.")
+    if good:
+        results.update(zip(good, take_steps(agent, [planned[index] for index in good], now), strict=True))
+    return [results[index] for index in range(len(planned))]
+
+
+def _overflow() -> Problem:
+    return Problem(
+        422,
+        "invalid-input",
+        "The step overflows: the inputs are finite, but the action or the memory that follows from them is not. "
+        "Send numbers of a size met in the environment.",
+        "$",
+    )
+
+
+def _check_retry(session: Session, step: int, digest: bytes) -> None:
+    """Whether a message with that number, not the next one, is the last step once more."""
+    if step != session.step or not session.request:
+        raise Problem(
+            409,
+            "wrong-step",
+            f"The next step is {session.step + 1}, and a retry of the last one {session.step}. Received: step {step}",
+            "$.step",
+        )
+    if digest != session.request:
+        raise Problem(
+            409,
+            "another-request",
+            f"Step {step} was taken with another message; a retry must repeat it. The next step is {step + 1}.",
+            "$.step",
+        )
+
+
+def _check_previous(session: Session, message: Step[Any, Any]) -> None:
+    """The reward and the played action are those of the previous step, if there was one."""
+    if not session.begins and message.reward is None:
+        raise Problem(
+            422,
+            "missing-reward",
+            f"From the second step on the previous step's reward is required. This is step {session.step + 1}.",
+            "$.reward",
+        )
+    if not session.played and (np.any(message.reward or 0.0) or message.action is not None):
+        raise Problem(
+            422,
+            "nothing-played-yet",
+            "The first step follows no other: send it without `action`, and with `reward` absent or 0.",
+            "$.reward" if np.any(message.reward or 0.0) else "$.action",
+        )

@@ -1,0 +1,113 @@
+"""Several server processes on one port: what each of them runs."""
+
+import logging
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    import socket
+
+    import uvicorn
+    from starlette.applications import Starlette
+
+    from nmn_keras.runtime import OnnxAgent
+
+VARIABLE = "NMN_SERVE_SETTINGS"
+DRAIN_SECONDS = 10
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """What the command line says, in a form that a process can be told."""
+
+    zoo: str | None = None
+    agents: list[str] | None = None
+    store: str = "memory"
+    workers: int = 1
+    max_sessions: int = 10_000
+    ttl_seconds: float = 3600.0
+    max_age_seconds: float = 86_400.0
+    max_body_bytes: int = 1 << 20
+    api_keys: str | None = None
+    cors_origins: list[str] = []
+    access_log: bool = False
+
+
+def load_agents(settings: Settings) -> "dict[str, OnnxAgent]":
+    """Return the agents to serve by name.
+
+    Raises:
+        OSError, ValueError: one is unknown, missing or altered, or there is none.
+    """
+    from nmn_keras import zoo
+
+    chosen = settings.agents or zoo.list_agents(settings.zoo)
+    if not chosen:
+        raise ValueError(f"there are no agents in {zoo.directory(settings.zoo)}")
+    return {name: zoo.load(name, runtime="onnx", zoo=settings.zoo) for name in chosen}
+
+
+def make_app(settings: Settings, agents: "dict[str, OnnxAgent]") -> "Starlette":
+    """Return the application that the settings ask for.
+
+    Raises:
+        OSError, ValueError: the store or the file of keys cannot be used.
+    """
+    from serve.access import read_keys
+    from serve.app import create_app
+    from serve.stores import open_store
+
+    # uvicorn takes every refused WebSocket for a mistake of the application.
+    logging.getLogger("uvicorn.error").addFilter(lambda record: "completing handshake" not in str(record.msg))
+    return create_app(
+        agents,
+        open_store(settings.store, settings.max_sessions, settings.max_age_seconds),
+        ttl_seconds=settings.ttl_seconds,
+        max_body_bytes=settings.max_body_bytes,
+        api_keys=read_keys(settings.api_keys) if settings.api_keys else (),
+        cors_origins=settings.cors_origins,
+        access_log=sys.stderr if settings.access_log else None,
+        shared=settings.workers > 1,
+    )
+
+
+def make_config(app: "Starlette | str", settings: Settings) -> "uvicorn.Config":
+    """Return how uvicorn runs the application."""
+    import uvicorn
+
+    return uvicorn.Config(
+        app,
+        factory=isinstance(app, str),
+        workers=settings.workers,
+        lifespan="on",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        ws_max_size=settings.max_body_bytes,
+        timeout_graceful_shutdown=DRAIN_SECONDS,
+    )
+
+
+def run_workers(settings: Settings, listener: "socket.socket") -> None:
+    """Serve with several processes, each started anew should it die, until SIGINT or SIGTERM."""
+    import uvicorn
+    from uvicorn.supervisors import Multiprocess
+
+    with tempfile.TemporaryDirectory(prefix="nmn-serve-") as counts:
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = counts
+        os.environ[VARIABLE] = msgspec.json.encode(settings).decode()
+        # The processes are told where this package is: they do not begin in its folder.
+        root = str(Path(__file__).parent.parent)
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
+        config = make_config("serve.workers:make_worker", settings)
+        Multiprocess(config, target=uvicorn.Server(config).run, sockets=[listener]).run()
+
+
+def make_worker() -> "Starlette":
+    """Return the application of one of several processes."""
+    settings = msgspec.json.decode(os.environ[VARIABLE], type=Settings)
+    return make_app(settings, load_agents(settings))
