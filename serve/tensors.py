@@ -47,6 +47,25 @@ class InferRequest(msgspec.Struct):
     outputs: list[RequestedOutput] = []
 
 
+class InferOutput(msgspec.Struct, omit_defaults=True):
+    """An output tensor; its data follow the JSON where `parameters` holds `binary_data_size`."""
+
+    name: str
+    datatype: str
+    shape: list[int]
+    parameters: dict[str, Any] = {}
+    data: list[float] | None = None
+
+
+class InferAnswer(msgspec.Struct, omit_defaults=True):
+    """The outputs of an inference."""
+
+    model_name: str
+    model_version: str
+    outputs: list[InferOutput]
+    id: str | None = None
+
+
 REQUEST = msgspec.json.Decoder(InferRequest)
 
 
@@ -83,15 +102,14 @@ def write(name: str, version: str, message: InferRequest, outputs: Mapping[str, 
     described, blobs = [], []
     for output in wanted:
         array = np.ascontiguousarray(outputs[output.name], WIRE)
-        about: dict[str, Any] = {"name": output.name, "datatype": "FP32", "shape": array.shape}
+        about = InferOutput(output.name, "FP32", list(array.shape))
         if output.parameters.get("binary_data", every) is True:
             blobs.append(array.tobytes())
-            about["parameters"] = {"binary_data_size": array.nbytes}
+            about.parameters = {"binary_data_size": array.nbytes}
         else:
-            about["data"] = array.ravel().tolist()
+            about.data = array.ravel().tolist()
         described.append(about)
-    answer = {"model_name": name, "model_version": version, "outputs": described}
-    head = msgspec.json.encode(answer if message.id is None else {"id": message.id, **answer})
+    head = msgspec.json.encode(InferAnswer(name, version, described, message.id))
     if not blobs:
         return Response(head, media_type="application/json")
     return Response(b"".join([head, *blobs]), 200, {HEADER: str(len(head))}, "application/octet-stream")

@@ -213,6 +213,7 @@ def test_an_unknown_agent_lists_the_served_ones(client, path):
 
 def test_unknown_routes_and_methods(client):
     assert "GET /v1/agents" in check_problem(client.get("/v1/nothing"), 404)["detail"]
+    check_problem(client.get("/v1/agents/"), 404)  # not a redirect, which would name the host that was asked for
     answer = client.get("/v1/agents/tiny/step")
     check_problem(answer, 405)
     assert answer.headers["allow"] == "POST"
