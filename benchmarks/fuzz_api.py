@@ -5,8 +5,8 @@
 
 A server is started for it. Up to five times as many requests as examples go to each operation: what schemathesis makes
 up, valid and not, and bodies that the server takes with something replaced. The first answer that is undocumented, or
-of a server that failed, ends the run with the command that repeats it. At the end a session that stepped all the while
-must have played what an agent in this process plays.
+of a server that failed, ends the run with the command that repeats it. So does a session that takes a step after each
+operation, if it does not play what an agent in this process plays.
 """
 
 import argparse
@@ -29,9 +29,7 @@ def main() -> None:
     agent = zoo.load(arguments.agent, runtime="onnx", zoo=directory)
     with serving(directory) as server, httpx.Client(base_url=server.url, timeout=60) as client:
         bystander = Bystander(client, agent, arguments.agent)
-        bystander.step()
-        answered = fuzz(client, arguments.agent, arguments.examples)
-        bystander.step()
+        answered = fuzz(client, arguments.agent, arguments.examples, bystander)
     print("| operation | requests | answers by status |")
     print("|---|---|---|")
     for name, statuses in answered.items():

@@ -194,7 +194,7 @@ def _refusals(operation: Operation, locked: bool) -> list[int]:
 
 
 def _failure(status: int, operation: Operation, schemas: Schemas) -> dict[str, Any]:
-    media_type = operation.refuse(Problem(status, "", "")).media_type or ""
+    media_type = operation.refuse(Problem(status, "", "")).headers["content-type"]
     return {**_response(status, REASONS[status]), "content": _content((media_type,), schemas.of(operation.failure))}
 
 

@@ -80,7 +80,7 @@ def open_session(client, agent, **settings):
     return answer.json()["session"]
 
 
-def fuzz(client, agent, examples):
+def fuzz(client, agent, examples, bystander):
     """Send up to five times `examples` requests to each operation; count the statuses each was answered with."""
     schema = schemathesis.openapi.from_dict(client.get("/openapi.json").json())
     answered = {}
@@ -90,6 +90,7 @@ def fuzz(client, agent, examples):
         targets = [({}, None), *_targets(client, operation, agent)]
         for strategy, share in _kinds(operation, targets):
             _send(client, strategy, share * examples, counter)
+        bystander.step()
     return answered
 
 

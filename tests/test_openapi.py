@@ -226,9 +226,8 @@ def test_whatever_stands_in_the_document_is_escaped():
 @pytest.mark.slow
 def test_requests_made_of_the_document_are_answered_as_it_says(client, agents, document):
     bystander = api_fuzzing.Bystander(client, zoo.load("tiny", runtime="onnx", zoo=agents), "tiny")
-    bystander.step()
-    answered = api_fuzzing.fuzz(client, "tiny", examples=6)
-    bystander.step()
+    answered = api_fuzzing.fuzz(client, "tiny", 6, bystander)
+    assert bystander.steps == len(answered)
     assert {*answered} == {operation["operationId"] for *_, operation in operations_of(document)}
     for name, statuses in answered.items():
         assert any(status < 300 for status in statuses), (name, statuses)  # what lies behind the checks was reached
