@@ -21,7 +21,7 @@ from serve import messages, tensors
 from serve.access import Access
 from serve.bodies import read_bytes
 from serve.native import Native
-from serve.operations import Operation
+from serve.operations import Handler, Operation
 from serve.problems import Problem
 from serve.rounds import Plan
 from serve.sessions import Session, layout_of
@@ -45,15 +45,17 @@ class OpenInference:
     def operations(self) -> list[Operation]:
         """Return what can be asked, what is asked most first."""
         models = ("/v2/models/{model}", "/v2/models/{model}/versions/{version}")
-        known, health = {"refuse": refuse, "refusals": (404,)}, {"public": True, "refuse": refuse}
         return [
-            *(Operation("POST", f"{path}/infer", self.infer, **known) for path in models),
-            *(Operation("GET", f"{path}/ready", self.is_model_ready, **known) for path in models),
-            *(Operation("GET", path, self.show_model, **known) for path in models),
-            Operation("GET", "/v2/health/live", self.is_live, **health),
-            Operation("GET", "/v2/health/ready", self.is_ready, **health),
+            *(self._of_model("POST", f"{path}/infer", self.infer) for path in models),
+            *(self._of_model("GET", f"{path}/ready", self.is_model_ready) for path in models),
+            *(self._of_model("GET", path, self.show_model) for path in models),
+            Operation("GET", "/v2/health/live", self.is_live, public=True, refuse=refuse),
+            Operation("GET", "/v2/health/ready", self.is_ready, public=True, refuse=refuse),
             Operation("GET", "/v2", self.show_server, refuse=refuse),
         ]
+
+    def _of_model(self, method: str, path: str, handler: Handler) -> Operation:
+        return Operation(method, path, handler, refusals=(404,), refuse=refuse)
 
     async def show_server(self, request: Request) -> Response:
         """Name the server and the extensions it speaks."""

@@ -3,17 +3,19 @@ import time
 
 import numpy as np
 import pytest
+from msgspec import structs
 from msgspec.structs import replace
 from onnx_agents import TinyAgent
 from redis_process import redis_running
 
+from nmn_keras import zoo
 from nmn_keras.runtime import OnnxAgent
 from serve.messages import OneStep
 from serve.metrics import Metrics
 from serve.problems import Problem
 from serve.rounds import Rounds
 from serve.sessions import layout_of, open_session
-from serve.steps import plan_step
+from serve.steps import PlannedStep, plan_step, take_steps
 from serve.stores import Change, Gone, open_store
 from serve.stores.memory import MemoryStore
 
@@ -218,9 +220,30 @@ def test_company_changes_nothing():
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("name", zoo.list_agents())
+def test_rows_of_published_agents_do_not_depend_on_their_company(name):
+    agent = zoo.load(name, runtime="onnx")
+    rng = np.random.default_rng(0)
+    alone = [open_session(name, agent, None, now=0.0, batch=1 + index % 2) for index in range(13)]
+    together = list(alone)
+    for _ in range(20):
+        planned = [
+            PlannedStep(
+                session, rng.normal(size=(session.batch, agent.observation_size)), None, [0.5] * session.batch, b""
+            )
+            for session in together
+        ]
+        alone = [
+            take_steps(agent, [structs.replace(plan, session=session)], 0.0)[0]
+            for plan, session in zip(planned, alone, strict=True)
+        ]
+        together = take_steps(agent, planned, 0.0)
+        assert [session.record for session in alone] == [session.record for session in together]
+
+
 @pytest.mark.parametrize("name", ["", "sqlite://", "sqlite:///", "sqlite:////no/such/folder/file", "postgres://x"])
 def test_an_unknown_store_is_refused(name):
-    with pytest.raises(ValueError, match="Accepted|Cannot keep"):
+    with pytest.raises(ValueError, match=r"Accepted|Cannot keep"):
         open_store(name)
 
 
