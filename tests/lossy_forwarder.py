@@ -3,6 +3,7 @@
 import contextlib
 import socket
 import threading
+import time
 import urllib.parse
 from collections import deque
 
@@ -14,13 +15,14 @@ class Forwarder:
     """Forwards connections; what the server sends next is replaced by what stands first in `faults`.
 
     The request has then been forwarded, and acted upon, and its answer never arrives. A fault is the bytes that come in
-    its place before the connection ends (`CUT`: none), or None: nothing more comes, and the connection stays open.
+    its place before the connection ends (`CUT`: none); None: nothing more comes, and the connection stays open; or a
+    number: the answer itself, so many seconds late.
     """
 
     def __init__(self, url: str, port: int = 0):
         address = urllib.parse.urlsplit(url)
         self.target = (address.hostname, address.port)
-        self.faults: deque[bytes | None] = deque()
+        self.faults: deque[bytes | float | None] = deque()
         self.lost = 0
         self.sent = b""
         """Everything that clients have sent."""
@@ -60,8 +62,10 @@ class Forwarder:
                     instead = self.faults.popleft()
                     if instead is None:
                         return  # the client waits
-                    client.sendall(instead)
-                    break
+                    if isinstance(instead, bytes):
+                        client.sendall(instead)
+                        break
+                    time.sleep(instead)
                 client.sendall(data)
         hang_up(client)
         hang_up(server)
