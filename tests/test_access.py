@@ -12,6 +12,8 @@ from tritonclient.utils import InferenceServerException
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from nmn_keras.client import AgentClient, ServerError
+
 ANN, BOB = "ann-0123456789abcdef", "bob-0123456789abcdef"
 PAGE = "https://robots.example"
 
@@ -78,6 +80,23 @@ def test_a_stream_needs_the_key_of_its_session(url):
             assert caught.value.response.status_code == status
         stream.send(json.dumps({"observation": [0.5]}))
         assert json.loads(stream.recv())["step"] == 1
+
+
+def test_a_page_s_stream_bears_its_key_as_a_subprotocol(url):
+    address = url.replace("http", "ws") + "/v1/agents/tiny/stream"
+    with connect(address, subprotocols=["nmn", f"bearer.{ANN}"]) as stream:
+        assert stream.subprotocol == "nmn" and json.loads(stream.recv())["step"] == 0
+    with pytest.raises(InvalidStatus):
+        connect(address, subprotocols=["nmn", "bearer.0123456789abcdef"])
+
+
+@pytest.mark.parametrize("transport", ["http", "websocket"])
+def test_our_client_brings_its_key(url, transport):
+    with AgentClient(url, "tiny", transport=transport, api_key=ANN) as client:
+        assert client.step([0.5]).shape == (1,)
+    with pytest.raises(ServerError, match="needs an API key") as caught:
+        AgentClient(url, "tiny", transport=transport)
+    assert caught.value.status == 401
 
 
 def test_sequences_of_the_same_id_are_each_key_s_own(url):
