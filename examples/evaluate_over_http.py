@@ -3,16 +3,17 @@
 python examples/evaluate_over_http.py --agent b3-nmn --episodes 1000
 
 One session of the server steps many episodes together (`batch`). `nmn evaluate` scores the same episodes in process.
+Needs `pip install "nmn_keras[client]"`. A key is taken from NMN_API_KEY.
 """
 
 import argparse
 import json
-import urllib.error
-import urllib.request
+import os
 
 import numpy as np
 
 from nmn_keras import evaluate
+from nmn_keras.client import AgentClient, NoAnswer, ServerError
 
 
 def main() -> None:
@@ -21,46 +22,44 @@ def main() -> None:
     parser.add_argument("--url", default="http://127.0.0.1:8000", help="of the server (default: %(default)s)")
     parser.add_argument("--agent", default="b1-nmn", help="name of a served agent (default: %(default)s)")
     parser.add_argument("--episodes", type=int, default=100, help="full test episodes (default: %(default)s)")
+    parser.add_argument("--transport", choices=("http", "websocket"), default="http", help="(default: %(default)s)")
     arguments = parser.parse_args()
-    agent = ServedAgent(arguments.url, arguments.agent)
-    about = agent.about
-    scores = evaluate(agent, about["env_id"], episodes=arguments.episodes, env_kwargs=about["env_kwargs"])
+    try:
+        scores = score(arguments)
+    except (NoAnswer, ServerError) as error:
+        raise SystemExit(f"{error} (make serve starts a server)") from error
     print(json.dumps(scores, indent=1))
+
+
+def score(arguments: argparse.Namespace) -> dict:
+    reach = {"transport": arguments.transport, "api_key": os.environ.get("NMN_API_KEY")}
+    agent = ServedAgent(arguments.url, arguments.agent, **reach)
+    card = agent.client.card
+    try:
+        return evaluate(agent, card["env_id"], episodes=arguments.episodes, env_kwargs=card["env_kwargs"])
+    finally:
+        agent.client.close()
 
 
 class ServedAgent:
     """A served agent under `nmn_keras.evaluate`: the memory stays on the server, in one session for all episodes."""
 
-    def __init__(self, url: str, name: str):
-        self.url, self.name = url, name
-        self.about = self._call("GET", f"/v1/agents/{name}")
+    def __init__(self, *reach, **options):
+        self.reach, self.options = reach, options
+        self.client = AgentClient(*reach, **options)
 
     def initial_state(self, batch_size: int) -> np.ndarray:
-        """Open a session; the state that is handed around is an empty one (N, 0)."""
-        self.session = self._call("POST", f"/v1/agents/{self.name}/sessions", {"batch": batch_size})["session"]
-        self.taken = 0
+        """Open a session of that many episodes; the state that is handed around is an empty one (N, 0)."""
+        self.client.close()
+        self.client = AgentClient(*self.reach, batch=batch_size, **self.options)
         return np.zeros((batch_size, 0), np.float32)
 
     def act(self, observation, prev_action, prev_reward, state, *, rng=None):
         """One step of all episodes; what was played before is what the server answered, so it need not be sent."""
-        self.taken += 1
-        one = len(observation) == 1
-        message = {"observation": observation[0].tolist() if one else observation.tolist(), "step": self.taken}
-        if self.taken > 1:
-            message["reward"] = float(prev_reward[0, 0]) if one else prev_reward[:, 0].tolist()
-        action = self._call("POST", f"/v1/sessions/{self.session}/step", message)["action"]
-        return np.asarray([action] if one else action, np.float32), state
-
-    def _call(self, method: str, path: str, message: dict | None = None) -> dict:
-        body = None if message is None else json.dumps(message).encode()
-        request = urllib.request.Request(self.url + path, body, {"Content-Type": "application/json"}, method=method)
-        try:
-            with urllib.request.urlopen(request) as answer:
-                return json.load(answer)
-        except urllib.error.HTTPError as error:
-            raise SystemExit(f"The server refused: {json.load(error)['detail']}") from error
-        except urllib.error.URLError as error:
-            raise SystemExit(f"No server answers at {self.url} ({error.reason}). Start one: make serve") from error
+        reward = prev_reward[:, 0] if self.client.steps else None
+        if len(observation) > 1:
+            return self.client.step(observation, reward), state
+        return self.client.step(observation[0], None if reward is None else reward[0])[np.newaxis], state
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ from starlette.requests import HTTPConnection
 from serve.problems import Problem
 
 SHORTEST_KEY = 16
+SUBPROTOCOL = "nmn"
+"""Of the stream."""
 
 
 class Access:
@@ -32,14 +34,14 @@ class Access:
         """
         if not self._digests:
             return ""
-        scheme, _, key = connection.headers.get("authorization", "").partition(" ")
-        sent = _digest(key.strip()) if scheme.lower() == "bearer" else ""
+        sent = _digest(_sent_key(connection))
         # Every key is compared, each in constant time: the answer's delay tells nothing.
         if not sum([hmac.compare_digest(sent, known) for known in self._digests]):
             raise Problem(
                 401,
                 "unauthorized",
-                "This server needs an API key: send it as Authorization: Bearer KEY.",
+                "This server needs an API key: send it as Authorization: Bearer KEY, or from a page's WebSocket as the "
+                f"subprotocols {SUBPROTOCOL} and bearer.KEY.",
                 headers={"WWW-Authenticate": "Bearer"},
             )
         return sent
@@ -70,6 +72,15 @@ def read_keys(path: str | Path) -> list[str]:
     if any(len(key) < SHORTEST_KEY or not key.isascii() or len(key.split()) > 1 for key in keys):
         raise ValueError(f"A key in {path} is too short or has spaces: {SHORTEST_KEY} characters or more are needed.")
     return keys
+
+
+def _sent_key(connection: HTTPConnection) -> str:
+    """The key that a request bears. A page cannot give its WebSocket headers, but subprotocols."""
+    scheme, _, key = connection.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return key.strip()
+    offered = connection.scope.get("subprotocols", ())
+    return next((name.removeprefix("bearer.") for name in offered if name.startswith("bearer.")), "")
 
 
 def _digest(key: str) -> str:

@@ -87,8 +87,13 @@ def create_app(
 
 def _cross_origin(origins: Sequence[str]) -> Middleware:
     """Tell browsers which pages may read answers."""
-    headers = {"allow_headers": ["authorization", "content-type"], "expose_headers": ["location", "retry-after"]}
-    return Middleware(CORSMiddleware, allow_origins=origins, allow_methods=["GET", "POST", "PUT", "DELETE"], **headers)
+    return Middleware(
+        CORSMiddleware,
+        allow_origins=origins,
+        allow_methods=["GET", "POST", "PUT", "DELETE"],
+        allow_headers=["authorization", "content-type"],
+        expose_headers=["location", "retry-after"],
+    )
 
 
 def _warm_up(agent: OnnxAgent) -> None:

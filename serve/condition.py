@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
+from serve.answers import answer
 from serve.messages import Health
 from serve.metrics import MEDIA_TYPE, Metrics
-from serve.native import answer
 from serve.operations import Operation
 from serve.problems import Problem
 from serve.stores import Store

@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from nmn_keras.runtime import InvalidInput, OnnxAgent
 from serve import messages, sessions, snapshots
+from serve.answers import answer
 from serve.bodies import decode, read_body, read_message
 from serve.metrics import Metrics
 from serve.operations import Operation
@@ -33,11 +34,6 @@ INCLUDABLE: tuple[str, ...] = get_args(Includable)
 INCLUDE = {"include": Annotated[list[Includable], msgspec.Meta(description="Further outputs, separated by commas.")]}
 MEMBERS = {name: name for name in ("observation", "prev_action", "prev_reward", "state")}
 STATELESS_STEP = msgspec.json.Decoder(messages.StatelessStep)
-
-
-def answer(message: msgspec.Struct, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Return a message as JSON."""
-    return Response(msgspec.json.encode(message), status, headers, media_type="application/json")
 
 
 @dataclass(frozen=True)
@@ -135,7 +131,7 @@ class Native:
 
     async def step_session(self, request: Request) -> Response:
         """Take a step: the observation and the previous step's reward in, the action to play out."""
-        included = included_outputs(request.query_params)
+        included = included_outputs(request.query_params) if request.scope["query_string"] else ()
         body = await read_body(request, self.max_body_bytes)
         session_id = request.path_params["session"]
         return answer(await self.step(session_id, request.scope["owner"], body, included))

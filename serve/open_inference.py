@@ -8,7 +8,6 @@ With one the server keeps the memory: `observation` alone, from the second step 
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Annotated, Any
 
 import msgspec
@@ -16,6 +15,7 @@ import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
 
+from nmn_keras import __version__
 from nmn_keras.runtime import InvalidInput, OnnxAgent
 from serve import messages, protocol, tensors
 from serve.access import Access
@@ -96,7 +96,7 @@ class OpenInference:
 
     async def show_server(self, request: Request) -> Response:
         """Name the server and the extensions it speaks."""
-        return _json(protocol.ServerMetadata("nmn_keras", version("nmn_keras"), [*EXTENSIONS]))
+        return _json(protocol.ServerMetadata("nmn_keras", __version__, [*EXTENSIONS]))
 
     async def is_server_live(self, request: Request) -> Response:
         """Whether the process answers."""

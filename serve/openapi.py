@@ -3,12 +3,12 @@
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
-from importlib.metadata import version
 from types import UnionType
 from typing import Any, get_args
 
 import msgspec
 
+from nmn_keras import __version__
 from serve.operations import Operation
 from serve.problems import Problem
 
@@ -90,7 +90,7 @@ def describe(groups: Sequence[Group], examples: Mapping[str, str], *, keyed: boo
         "openapi": "3.1.0",
         "info": {
             "title": "nmn_keras",
-            "version": version("nmn_keras"),
+            "version": __version__,
             "summary": "Recurrent agents with their memory, over HTTP.",
             "description": DESCRIPTION,
             "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},

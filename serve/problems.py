@@ -16,13 +16,18 @@ TYPE_PREFIX = "urn:problem-type:nmn:"
 
 
 class ProblemDetails(msgspec.Struct, omit_defaults=True):
-    """The body of an error. `path` is the JSON path of the member at fault, where there is one."""
+    """The body of an error.
+
+    `path`: the JSON path of the member at fault, where there is one. `retry_after`: seconds to wait before asking
+    again, where that helps; over HTTP the header Retry-After says the same.
+    """
 
     type: str
     title: str
     status: int
     detail: str
     path: str = ""
+    retry_after: int | None = None
 
 
 class Problem(Exception):
@@ -35,6 +40,7 @@ class Problem(Exception):
         detail: what was wrong, what is accepted, what came.
         path: the JSON path of the member at fault.
         headers: further headers of the answer.
+        retry_after: seconds to wait before asking again.
     """
 
     def __init__(
@@ -44,11 +50,13 @@ class Problem(Exception):
         detail: str,
         path: str = "",
         headers: Mapping[str, str] | None = None,
+        retry_after: int | None = None,
     ):
         super().__init__(detail)
         title = kind.replace("-", " ").capitalize()
-        self.details = ProblemDetails(TYPE_PREFIX + kind, title, status, detail, path)
-        self.headers = headers
+        self.details = ProblemDetails(TYPE_PREFIX + kind, title, status, detail, path, retry_after)
+        waiting = {} if retry_after is None else {"Retry-After": str(retry_after)}
+        self.headers = {**(headers or {}), **waiting}
 
     def response(self) -> Response:
         """Return the answer to send."""

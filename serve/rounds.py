@@ -196,7 +196,7 @@ def busy_session() -> Problem:
         503,
         "busy-session",
         "Other servers kept changing the session. Send the request again.",
-        headers={"Retry-After": "1"},
+        retry_after=1,
     )
 
 

@@ -87,71 +87,62 @@ def take_steps(agent: OnnxAgent, planned: Sequence[PlannedStep], now: float) -> 
         In their order, what each session becomes; a problem (422) where the numbers cannot be stepped with, which
         concerns that session alone.
     """
-    prepared = _prepare(agent, planned)
-    if prepared is None:
+    offsets = [0, *accumulate([step.session.batch for step in planned])]
+    inputs = _gather(agent, planned, offsets)
+    if inputs is None:
         return _take_the_valid(agent, planned, now)
-    observation, start = prepared
-    offsets = [0, *accumulate(step.session.batch for step in planned)]
-    rows = _run(agent, planned, offsets, observation, start)
-    finite = None if np.isfinite(rows).all() else np.isfinite(rows).all(axis=1)
-    data, width = rows.tobytes(), rows.shape[1] * rows.itemsize
+    rows = _run(agent, planned, offsets, inputs)
+    data, width, all_finite = rows.tobytes(), rows.shape[1] * rows.itemsize, bool(np.isfinite(rows).all())
     return [
         _after(step, data[first * width : last * width], now)
-        if finite is None or finite[first:last].all()
+        if all_finite or np.isfinite(rows[first:last]).all()
         else _overflow()
         for step, (first, last) in zip(planned, pairwise(offsets), strict=True)
     ]
 
 
-def _prepare(agent: OnnxAgent, planned: Sequence[PlannedStep]) -> tuple[np.ndarray, np.ndarray] | None:
-    """Observations (R, O) and the memories to start from (R, A + 1 + S); None if any number cannot be used."""
-    layout = layout_of(agent)
-    joined = b"".join([step.session.record for step in planned])
-    records = np.frombuffer(joined, np.float32).reshape(-1, layout.width)
-    start = records[:, layout.now].copy()
+def _gather(agent: OnnxAgent, planned: Sequence[PlannedStep], offsets: Sequence[int]) -> np.ndarray | None:
+    """Observations and the memories to start from, float32 (R, O + A + 1 + S), R filled up to whole packets.
+
+    None if any number cannot be used.
+    """
+    layout, size, count = layout_of(agent), agent.observation_size, offsets[-1]
+    records = np.frombuffer(b"".join([step.session.record for step in planned]), np.float32)
+    records = records.reshape(count, layout.width)
+    inputs = np.zeros((count + -count % PACKET, size + layout.now.stop), np.float32)
+    start = inputs[:count, size:]
+    start[:] = records[:, layout.now]
     try:
         with np.errstate(over="ignore"):  # what overflows in the cast is found by the check below
             observation = np.array([row for step in planned for row in step.observation], np.float32)
             start[:, layout.reward.start] = [number for step in planned for number in step.reward]
-            first = 0
-            for step in planned:
+            for step, first in zip(planned, offsets, strict=False):
                 if step.action is not None:
                     played = np.asarray(step.action, np.float32)
                     if played.shape != (step.session.batch, agent.action_size):
                         return None  # would be broadcast
-                    start[first : first + step.session.batch, layout.action] = played
-                first += step.session.batch
+                    start[first : first + len(played), layout.action] = played
     except (TypeError, ValueError, OverflowError):
         return None
-    if observation.shape != (len(records), agent.observation_size):
+    if observation.shape != (count, size):
         return None
-    if not (np.isfinite(observation).all() and np.isfinite(start).all()):
+    inputs[:count, :size] = observation
+    if not np.isfinite(inputs).all():
         return None
-    if any(step.session.locked for step in planned):
-        locked = np.repeat([s.session.locked for s in planned], [s.session.batch for s in planned])
-        start = np.where(locked[:, None], records[:, layout.before], start)
-    return observation, start
+    for step, (first, last) in zip(planned, pairwise(offsets), strict=True):
+        if step.session.locked:
+            start[first:last] = records[first:last, layout.before]
+    return inputs
 
 
-def _run(
-    agent: OnnxAgent,
-    planned: Sequence[PlannedStep],
-    offsets: Sequence[int],
-    observation: np.ndarray,
-    start: np.ndarray,
-) -> np.ndarray:
-    """Run the graph and return the sessions' new rows (R, width)."""
-    layout = layout_of(agent)
-    count = len(observation)
-    padding = ((0, -count % PACKET), (0, 0))
-    memory = np.pad(start, padding) if padding[0][1] else start
-    outputs = agent.step(
-        np.pad(observation, padding) if padding[0][1] else observation,
-        *(np.ascontiguousarray(memory[:, part]) for part in (layout.action, layout.reward, layout.state)),
-    )
+def _run(agent: OnnxAgent, planned: Sequence[PlannedStep], offsets: Sequence[int], inputs: np.ndarray) -> np.ndarray:
+    """Run the graph and return the sessions' new rows (R, width), without those that filled up the packet."""
+    layout, size, count = layout_of(agent), agent.observation_size, offsets[-1]
+    start = inputs[:, size:]
+    outputs = agent.step(inputs[:, :size], start[:, layout.action], start[:, layout.reward], start[:, layout.state])
     rows = np.empty((count, layout.width), np.float32)
     rows[:, layout.reward] = 0.0
-    rows[:, layout.before] = start
+    rows[:, layout.before] = start[:count]
     for name, columns in layout.outputs.items():
         rows[:, columns] = outputs[name][:count]
     for step, (first, last) in zip(planned, pairwise(offsets), strict=True):

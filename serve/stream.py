@@ -8,7 +8,7 @@ from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from serve import messages
-from serve.access import Access
+from serve.access import SUBPROTOCOL, Access
 from serve.bodies import invalid_message
 from serve.native import Native, included_outputs
 from serve.problems import Problem
@@ -44,7 +44,7 @@ class Stream:
         except Problem as problem:
             await socket.send_denial_response(problem.response())
             return
-        await socket.accept()
+        await socket.accept(SUBPROTOCOL if SUBPROTOCOL in socket.scope["subprotocols"] else None)
         await _send(socket, self.native.describe(session_id, session))
         try:
             while True:

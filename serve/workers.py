@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nmn_keras.runtime import OnnxAgent
 
 VARIABLE = "NMN_SERVE_SETTINGS"
-DRAIN_SECONDS = 10
+DRAIN_SECONDS = 8
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -94,7 +94,6 @@ def make_config(app: "Starlette | str", settings: Settings) -> "uvicorn.Config":
 
 def run_workers(settings: Settings, listener: "socket.socket") -> None:
     """Serve with several processes, each started anew should it die, until SIGINT or SIGTERM."""
-    import uvicorn
     from uvicorn.supervisors import Multiprocess
 
     with tempfile.TemporaryDirectory(prefix="nmn-serve-") as counts:
@@ -104,7 +103,7 @@ def run_workers(settings: Settings, listener: "socket.socket") -> None:
         root = str(Path(__file__).parent.parent)
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
         config = make_config("serve.workers:make_worker", settings)
-        Multiprocess(config, target=uvicorn.Server(config).run, sockets=[listener]).run()
+        Multiprocess(config, sockets=[listener]).run()
 
 
 def make_worker() -> "Starlette":

@@ -21,6 +21,8 @@ LIGHT = (
     "nmn_keras.zoo",
     "nmn_keras.card",
     "nmn_keras.checkpoint",
+    "nmn_keras.client",
+    "nmn_keras.client.streams",
     "serve",
     "serve.__main__",
 )

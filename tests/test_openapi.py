@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
+from importlib.metadata import version
 
 import api_fuzzing
 import httpx
@@ -69,6 +70,7 @@ def fits(document, name, value):
 def test_the_document_is_valid(document):
     OpenAPIV31SpecValidator(document).validate()
     assert document["openapi"].startswith("3.1") and document["info"]["license"]["identifier"] == "Apache-2.0"
+    assert document["info"]["version"] == version("nmn_keras")
     assert "/docs#stream" in document["info"]["description"]  # what OpenAPI cannot describe
     assert all(operation["summary"] for *_, operation in operations_of(document))
 

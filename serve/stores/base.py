@@ -9,6 +9,9 @@ import msgspec
 from serve.problems import Problem
 from serve.sessions import Session
 
+LONGEST_WAIT = 60
+"""Seconds after which asking for a session again is worth it: others may delete theirs at any time."""
+
 
 class Gone(Enum):
     """Why a session is not there."""
@@ -72,13 +75,13 @@ class Store(Protocol):
 
 def too_many(max_sessions: int, seconds: float) -> Problem:
     """503: as many sessions are open as may be; the next one is forgotten in so many seconds, if it is not used."""
-    wait = max(1, math.ceil(seconds))
+    wait = min(max(1, math.ceil(seconds)), LONGEST_WAIT)
     return Problem(
         503,
         "too-many-sessions",
-        f"{max_sessions} sessions are open, and no more are allowed. Delete one that is done with, or wait {wait} "
-        "seconds until the next one is forgotten.",
-        headers={"Retry-After": str(wait)},
+        f"{max_sessions} sessions are open, and no more are allowed. Delete one that is done with; the next one is "
+        f"forgotten in {math.ceil(seconds)} seconds if it is not used.",
+        retry_after=wait,
     )
 
 
@@ -89,5 +92,5 @@ def unavailable(what: str) -> Problem:
         "store-unavailable",
         f"The store of sessions cannot be reached ({what}). Send the request again; a step with its number is not "
         "taken twice.",
-        headers={"Retry-After": "1"},
+        retry_after=1,
     )

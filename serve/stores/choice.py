@@ -18,17 +18,16 @@ def open_store(name: str, max_sessions: int = 10_000, max_age_seconds: float = 8
     Raises:
         ValueError: there is no such store, or it cannot be opened.
     """
-    limits = {"max_sessions": max_sessions, "max_age_seconds": max_age_seconds}
     if name == "memory":
-        return MemoryStore(**limits)
+        return MemoryStore(max_sessions, max_age_seconds)
     if name.startswith("sqlite:///") and len(name) > len("sqlite:///"):
-        return SQLiteStore(name.removeprefix("sqlite:///"), **limits)
+        return SQLiteStore(name.removeprefix("sqlite:///"), max_sessions, max_age_seconds)
     if name.startswith(("redis://", "rediss://")):
         try:
             from serve.stores.redis import RedisStore
         except ImportError as error:
             raise ValueError('Sessions on Redis need its client: pip install "nmn_keras[redis]".') from error
-        return RedisStore(name, **limits)
+        return RedisStore(name, max_sessions, max_age_seconds)
     raise ValueError(f"There is no store {name!r}. Accepted: {ACCEPTED}.")
 
 

@@ -1,0 +1,94 @@
+"""What examples/ and docs/client.md show works against a real server."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from onnx_agents import TinyAgent, write_zoo
+from server_process import ROOT, serving
+
+from nmn_keras import envs
+from nmn_keras.client import AgentClient, play
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    agents = write_zoo(tmp_path_factory.mktemp("examples") / "zoo", TinyAgent("b1-nmn"))
+    with serving(agents, "--max-sessions", "5") as server:
+        yield server.url
+        with AgentClient(server.url, "b1-nmn") as client:
+            for _ in range(4):
+                client.fork().detach()  # every example has ended its sessions, so that there is room for five
+
+
+def run(*command, environment=None):
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=60, env={**os.environ, **(environment or {})}
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def need(program):
+    return shutil.which(program) or pytest.skip(f"{program} is not installed")
+
+
+@pytest.mark.parametrize("transport", ["http", "websocket"])
+def test_javascript_steps_as_python_does(url, transport):
+    node = need("node")
+    flags, environment = [], {}
+    if transport == "http":
+        environment["NMN_API_KEY"] = "any"  # a WebSocket could not bear it
+    elif run(node, "--print", "typeof WebSocket").strip() == "undefined":
+        flags = ["--experimental-websocket", "--no-warnings"]
+        if subprocess.run([node, *flags, "--version"], capture_output=True).returncode:
+            pytest.skip("this node has no WebSocket")
+    lines = run(node, *flags, "examples/stream.js", url, "b1-nmn", "12", environment=environment).splitlines()
+    assert len(lines) == 12
+    reward = None
+    with AgentClient(url, "b1-nmn") as client:
+        for told in map(json.loads, lines):
+            np.testing.assert_array_equal(client.step(told["observation"], reward), np.float32(told["action"]))
+            reward = told["reward"]
+
+
+def test_javascript_says_what_is_wrong(url):
+    node = need("node")
+    for arguments, words in (([url, "b9"], "Served: b1-nmn"), (["http://127.0.0.1:9", "b1-nmn"], "fetch failed")):
+        done = subprocess.run([node, "examples/stream.js", *arguments], cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 1 and words in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_curl_steps_as_python_does(url):
+    need("curl")
+    first, second, episode, nothing = run("sh", "examples/step.sh", url, "b1-nmn").splitlines()
+    assert json.loads(episode)["episode"] == 1 and nothing == ""
+    with AgentClient(url, "b1-nmn", include="z") as client:
+        np.testing.assert_array_equal(client.step([1.5]), np.float32(json.loads(first)["action"]))
+        client.step([1.5], -3.1)
+        told = json.loads(second)
+        np.testing.assert_array_equal(client.last.action, np.float32(told["action"]))
+        np.testing.assert_array_equal(client.last.z, np.float32(told["z"]))
+
+
+def test_play_gives_the_scores_of_the_example(url):
+    command = [sys.executable, "examples/evaluate_over_http.py", "--url", url, "--episodes", "2"]
+    scores = json.loads(run(*command, "--transport", "websocket"))
+    assert scores["length"] == 1400
+    seed = int(np.random.default_rng([0, 0, 2**31]).integers(2**31))  # of the published scores
+    with AgentClient(url, "b1-nmn", batch=2, transport="websocket") as client:
+        assert np.mean(play(envs.make_vec("b1", 2), client, seed=seed)) == pytest.approx(scores["return"], rel=1e-12)
+
+
+def test_every_python_block_of_the_client_s_page_runs(url):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "client.md").read_text(), re.DOTALL)
+    assert len(blocks) == 3
+    script = "\n".join(blocks).replace("http://127.0.0.1:8000", url).replace("(agent=", f"({url!r}, agent=")
+    # A whole episode takes its time; a short one shows the same.
+    script = script.replace('make_vec("b1", 4)', 'make_vec("b1", 4, max_episode_steps=20)')
+    run(sys.executable, "-W", "error", "-c", f"{script}\nassert len(returns) == 4 and action.shape == (1,)")
