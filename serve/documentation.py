@@ -8,12 +8,12 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from serve import page
+from serve import manual
 from serve.openapi import Group, describe
 from serve.operations import Operation
 
 GROUP = Group("documentation", "What you are reading.")
-STYLE = Path(__file__).with_name("page.css")
+STYLE = Path(__file__).with_name("manual.css")
 HEADERS = {
     # Nothing but our own stylesheet is loaded, and no page may frame this one.
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -37,7 +37,7 @@ class Documentation:
         examples = {"agent": agent, "model": agent, "version": "1"}
         document = describe([*groups, own], examples, keyed=keyed)
         self._document = msgspec.json.encode(document)
-        self._page = page.write(document)
+        self._page = manual.write(document)
         self._style = STYLE.read_bytes()
 
     def operations(self) -> list[Operation]:
@@ -57,7 +57,7 @@ class Documentation:
         base = str(request.base_url).rstrip("/")
         # The address goes into commands to be copied: one with any other character is left out.
         known = re.fullmatch(r"https?://[\w.:\[\]-]+", base, re.ASCII)
-        text = self._page.replace(page.SERVER, base) if known else self._page
+        text = self._page.replace(manual.SERVER, base) if known else self._page
         return Response(text, headers=HEADERS, media_type="text/html")
 
     async def show_style(self, request: Request) -> Response:

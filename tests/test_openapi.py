@@ -20,7 +20,7 @@ from server_process import serving
 from starlette.routing import Route
 
 from nmn_keras import zoo
-from serve import page
+from serve import manual
 from serve.app import create_app
 from serve.openapi import Group, describe
 from serve.operations import Operation
@@ -205,7 +205,7 @@ def test_the_page_has_landmarks_and_headings_in_order(client):
 def test_the_page_names_the_address_it_was_asked_at_unless_a_shell_would_read_more_into_it(client):
     assert f"curl {client.base_url}/v1/agents<" in client.get("/docs").text.replace(":80/", "/")
     hostile = client.get("/docs", headers={"Host": "$(reboot).example"}).text
-    assert "reboot" not in hostile and f"curl {page.SERVER}/v1/agents<" in hostile
+    assert "reboot" not in hostile and f"curl {manual.SERVER}/v1/agents<" in hostile
 
 
 def test_whatever_stands_in_the_document_is_escaped():
@@ -219,7 +219,7 @@ def test_whatever_stands_in_the_document_is_escaped():
 
     operation = Operation("POST", "/x/{agent}", handler, Message, Message, example="'<script>'")
     document = describe([Group("<script>", "<script>", [operation])], {"agent": "'; reboot <script>"}, keyed=True)
-    written = page.write(document)
+    written = manual.write(document)
     assert "<script" not in written and written.count("&lt;script&gt;") > 6
     command = html.unescape(re.search(r"<pre><code>(.*?)</code></pre>", written)[1])
     assert subprocess.check_output(["sh", "-c", command.replace("curl", "echo", 1)], text=True).count("\n") == 1
