@@ -19,11 +19,11 @@ from serve.answers import answer
 from serve.bodies import decode, read_body, read_message
 from serve.metrics import Metrics
 from serve.operations import Operation
-from serve.problems import Problem, expired_session, invalid_input, unknown_agent, unknown_session
+from serve.problems import Problem, invalid_input, unknown_agent
 from serve.rounds import Plan, Rounds
 from serve.sessions import Session, layout_of
 from serve.steps import plan_step
-from serve.stores import Gone, Store
+from serve.stores import Store
 
 CREATE = msgspec.json.Decoder(messages.Create)
 EMPTY = msgspec.json.Decoder(messages.Empty)
@@ -240,14 +240,9 @@ class Native:
         """Return a session as it is now.
 
         Raises:
-            Problem: 404, 410, 409: there is none (any more).
+            Problem: 404, 410: there is none (any more), or its agent is not served in that version.
         """
-        (session,) = await self.store.load([_key(session_id)])
-        if session is Gone.EXPIRED:
-            raise expired_session()
-        if isinstance(session, Gone) or session.owner != owner:
-            raise unknown_session()
-        return session
+        return await self.rounds.take(_key(session_id), owner, _keep)
 
     async def discard(self, session_id: str, owner: str) -> None:
         """End a session if it is there."""

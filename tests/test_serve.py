@@ -373,6 +373,7 @@ def test_a_session_of_many_environments_is_as_many_sessions(client, agents):
         ({"observation": [0.0, 0.0], "reward": rewards}, "$.observation[0]"),
         ({"observation": observations[:2], "reward": rewards}, "$.observation"),
         ({"observation": observations, "reward": rewards[:2]}, "$.reward"),
+        ({"observation": observations, "reward": rewards[:1]}, "$.reward"),
         ({"observation": observations, "reward": 1.0}, "$.reward"),
         ({"observation": observations, "reward": rewards, "action": [[0.0, 0.0]]}, "$.action"),
     ):
