@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx_agents import TinyAgent, write_zoo
 from server_process import serving
 from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput
 from tritonclient.utils import InferenceServerException
@@ -16,13 +15,6 @@ from tritonclient.utils import InferenceServerException
 from nmn_keras import zoo
 
 OUTPUTS = ("action", "action_mean", "action_log_std", "z", "state_out")
-
-
-@pytest.fixture(scope="module")
-def agents(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("serve") / "zoo"
-    write_zoo(directory, TinyAgent("tiny"), TinyAgent("pair", 2, 2, seed=1))
-    return directory
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ import gymnasium
 import httpx
 import numpy as np
 import pytest
-from onnx_agents import TinyAgent, loud_agent, write_zoo
 from server_process import serving
 
 from nmn_keras import zoo
@@ -16,13 +15,6 @@ from serve.problems import Problem
 from serve.sessions import lock_session, open_session
 
 NATIVE = {"Content-Type": "application/json"}
-
-
-@pytest.fixture(scope="module")
-def agents(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("serve") / "zoo"
-    write_zoo(directory, TinyAgent("tiny"), TinyAgent("pair", 2, 2, seed=1), loud_agent())
-    return directory
 
 
 @pytest.fixture(scope="module")
