@@ -64,7 +64,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, requests: Sequence[bytes], tally: Tally):
         self.requests, self.tally = itertools.cycle(requests), tally
-        self.received, self.sent = b"", 0.0
+        self.received, self.sent, self.given_up = b"", 0.0, False
         self.closed = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport) -> None:
@@ -84,6 +84,7 @@ class Connection(asyncio.Protocol):
         now = time.perf_counter()
         if not self.succeeded(data):
             self.tally.refused.append(data)
+            self.given_up = True
             self.transport.close()
             return
         if now > self.tally.counted_from:
@@ -94,7 +95,7 @@ class Connection(asyncio.Protocol):
             self.send()
 
     def connection_lost(self, error: Exception | None) -> None:
-        if not self.tally.stopped:
+        if not (self.tally.stopped or self.given_up):
             self.tally.refused.append(b"the connection was closed")
         self.closed.set_result(None)
 

@@ -4,13 +4,15 @@
     python benchmarks/serve_http.py --agent b1-rnn --sessions 8
 
 One worker on one core, the client on another (`load.py`). In each round all are driven one after another, for as long
-each: steps of sessions, the no-op with the same bodies (`served.py`), and a server that gives always the same answer
-and reads nothing, which is the most that the client can drive. Ratios are taken within each round.
+each: steps of sessions; the no-op with the same bodies, last in the application's route table and first in it
+(`served.py`); and a server that reads nothing and always answers the same, which is the most that the client can drive.
+Ratios are taken within each round.
 """
 
 import argparse
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 from load import alternate, draw_steps, http_request, measure, print_table, serving_constantly
@@ -27,12 +29,10 @@ def main() -> None:
     port = free_port()
     command = [sys.executable, SERVED, "--agents", arguments.agent, "--port", str(port)]
     with serving(command, lambda: post(port, "/noop", b'{"observation": []}')), serving_constantly() as constant:
-        steps, noops = make_requests(arguments.agent, arguments.sessions, port)
-        sides = {
-            "steps": lambda: measure(port, steps, arguments.seconds),
-            "no-op": lambda: measure(port, noops, arguments.seconds),
-            "client alone": lambda: measure(constant, noops, arguments.seconds),
-        }
+        requests = make_requests(arguments.agent, arguments.sessions, port)
+        ports = {name: port for name in requests} | {"client alone": constant}
+        requests["client alone"] = requests["no-op"]
+        sides = {name: partial(measure, ports[name], requests[name], arguments.seconds) for name in requests}
         rounds = alternate(sides, arguments.rounds)
     print(f"{arguments.agent}, {arguments.sessions} sessions at once, {arguments.rounds} rounds\n")
     print_table(rounds, over="no-op")
@@ -42,21 +42,25 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--agent", default="b3-nmn", help="published agent (%(default)s)")
     parser.add_argument("--sessions", type=int, default=64, help="at once (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=7, help="(%(default)s)")
+    parser.add_argument("--rounds", type=int, default=6, help="(%(default)s)")
     parser.add_argument("--seconds", type=float, default=1.5, help="of each in a round (%(default)s)")
     return parser.parse_args()
 
 
-def make_requests(agent: str, sessions: int, port: int) -> tuple[list[list[bytes]], list[list[bytes]]]:
-    """For each session the requests of its steps, and the no-ops of the same bodies."""
+def make_requests(agent: str, sessions: int, port: int) -> dict[str, list[list[bytes]]]:
+    """What is sent over each connection: the steps of its session, and the same bodies to the no-ops."""
     size = zoo.load(agent, runtime="onnx").observation_size
     bodies = [[json.dumps(step).encode() for step in steps] for steps in draw_steps(size, sessions)]
     opened = [json.loads(post(port, f"/v1/agents/{agent}/sessions"))["session"] for _ in bodies]
-    steps = [
-        [http_request(f"/v1/sessions/{session}/step", body) for body in own]
-        for session, own in zip(opened, bodies, strict=True)
-    ]
-    return steps, [[http_request("/noop", body) for body in own] for own in bodies]
+    paths = {
+        "steps": [f"/v1/sessions/{session}/step" for session in opened],
+        "no-op": ["/noop"] * sessions,
+        "no-op, first route": ["/noop-first"] * sessions,
+    }
+    return {
+        name: [[http_request(path, body) for body in own] for path, own in zip(of_one, bodies, strict=True)]
+        for name, of_one in paths.items()
+    }
 
 
 if __name__ == "__main__":

@@ -9,10 +9,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException
+from pathlib import Path
 
 HOST = "127.0.0.1"
 ANSWER_SECONDS = 20  # how long one answer may take
-START_SECONDS, STOP_SECONDS = 90, 15
+START_SECONDS, STOP_SECONDS = 120, 20
 
 
 class Failed(Exception):
@@ -61,7 +62,11 @@ def free_port() -> int:
 
 @contextmanager
 def serving(
-    command: Sequence[str], ready: Callable[[], object], pinned: bool = True, **variables: str
+    command: Sequence[str],
+    ready: Callable[[], object],
+    pinned: bool = True,
+    directory: Path | None = None,
+    **variables: str,
 ) -> Iterator[None]:
     """Run a server, on its own core, until the block ends.
 
@@ -69,6 +74,7 @@ def serving(
         command: what starts it.
         ready: fails until it can answer.
         pinned: False to let it run on every core.
+        directory: where it is started.
         **variables: of its environment.
 
     Raises:
@@ -78,7 +84,13 @@ def serving(
     environment = {**os.environ, "OMP_NUM_THREADS": "1", **variables}
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
-            [*pin, *command], env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            [*pin, *command],
+            cwd=directory,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
         )
         try:
             _wait(process, ready, log)
