@@ -53,8 +53,14 @@ def main() -> None:
     steps = draw_steps(agent.observation_size, arguments.sessions)
     with serving_ours(arguments.agent) as port:
         ours = partial(measure, port, our_requests(port, arguments.agent, steps), arguments.seconds)
+        failures = []
         for name, python in present.items():
-            print_row(name, compare(PEERS[name], python, agent, steps, ours, arguments))
+            try:
+                print_row(name, compare(PEERS[name], python, agent, steps, ours, arguments))
+            except Failed as error:  # the others are still worth knowing
+                failures.append(f"{name}: {error}")
+    if failures:
+        raise Failed("\n".join(failures))
 
 
 def parse_arguments() -> argparse.Namespace:

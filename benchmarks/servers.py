@@ -1,6 +1,7 @@
 """Servers that a benchmark starts, each on its own core, and stops."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -22,6 +23,7 @@ class Failed(Exception):
 
 def clearly(main: Callable[[], None]) -> None:
     """Run a benchmark; where there is nothing to report, say why."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))  # so that the servers are stopped too
     try:
         main()
     except Failed as error:
