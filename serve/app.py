@@ -18,7 +18,7 @@ from serve.metrics import Metrics
 from serve.native import Native
 from serve.open_inference import OpenInference
 from serve.openapi import Group
-from serve.operations import Observer, make_routes
+from serve.operations import STEP, Observer, Shortcut, make_routes
 from serve.rounds import Rounds
 from serve.stores import Store
 from serve.stores.memory import MemoryStore
@@ -74,9 +74,10 @@ def create_app(
     documentation = Documentation(groups, keyed=bool(api_keys), agent=next(iter(agents), "AGENT"))
     operations = [operation for group in groups for operation in group.operations]
     routes = make_routes([*operations, *documentation.operations()], access, Observer(metrics, access_log))
+    (step,) = (route.app for route in routes if route.path == "{session}".join(STEP))
     app = Starlette(
         routes=[*routes, *stream.routes()],
-        middleware=[_cross_origin(cors_origins)] if cors_origins else [],
+        middleware=[*([_cross_origin(cors_origins)] if cors_origins else []), Middleware(Shortcut, endpoint=step)],
         lifespan=lifespan,
     )
     app.state.ready = False

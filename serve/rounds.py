@@ -9,7 +9,6 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -38,7 +37,8 @@ class Turn:
     act: Callable[[Session], Plan]
     fresh: Session | None
     end: bool
-    done: asyncio.Future[Session]
+    waiter: asyncio.Future[None] | None = None
+    result: Session | Exception | None = None
     attempt: Session | None = None
     """What we tried to save, not knowing whether the store kept it."""
     conflicts: int = 0
@@ -59,6 +59,9 @@ class Rounds:
         self._metrics = metrics
         self._waiting: list[Turn] = []
         self._running: asyncio.Task | None = None
+        """Whose rounds are being taken."""
+        self._last = ""
+        """The key of the session that was last in a round."""
 
     async def take(
         self,
@@ -86,24 +89,52 @@ class Rounds:
             Problem: as `act` does; 404, 410: there is no such session (any more); 503: too many are open, or the store
                 cannot be reached.
         """
-        loop = asyncio.get_running_loop()
-        turn = Turn(key, owner, act, fresh, end, loop.create_future())
-        self._waiting.append(turn)
-        if self._running is None:
-            self._running = loop.create_task(self._run())
-        return await turn.done
+        turn = Turn(key, owner, act, fresh, end)
+        if self._running is None and key == self._last:
+            # Whoever stepped last steps again, so nobody else is likely to be coming at this moment: begin at once.
+            await self._begin(turn)
+        if turn.result is None:
+            await self._queue(turn)
+        if isinstance(turn.result, Session):
+            return turn.result
+        raise turn.result or RuntimeError("A round ended without an answer.")
 
-    async def _run(self) -> None:
+    async def _begin(self, turn: Turn) -> None:
+        """Take a round for one request."""
+        self._running = asyncio.current_task()
         try:
-            while self._waiting:
-                turns = self._next_round()
-                try:
-                    await self._round(turns)
-                except Exception as error:
-                    for turn in turns:
-                        _settle(turn, error)
+            await self._take_round([turn])
         finally:
             self._running = None
+            if self._waiting:
+                self._start()
+
+    async def _queue(self, turn: Turn) -> None:
+        """Wait for the round that answers a request."""
+        if not turn.conflicts:  # else it waits already, to be tried again
+            self._waiting.append(turn)
+        turn.waiter = asyncio.get_running_loop().create_future()
+        if self._running is None:
+            self._start()
+        await turn.waiter
+
+    def _start(self) -> None:
+        # The task begins after all requests that have arrived by now, so that they share its first round.
+        self._running = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        """Take rounds until nothing waits."""
+        while self._waiting:
+            await self._take_round(self._next_round())
+        self._running = None
+
+    async def _take_round(self, turns: list[Turn]) -> None:
+        self._last = turns[-1].key
+        try:
+            await self._round(turns)
+        except Exception as error:
+            for turn in turns:
+                _settle(turn, error)
 
     def _next_round(self) -> list[Turn]:
         """The next requests to different sessions, first come first served."""
@@ -123,7 +154,7 @@ class Rounds:
         keys = [turn.key for turn in turns if turn.fresh is None]
         loaded = dict(zip(keys, await self._store.load(keys), strict=True)) if keys else {}
         planned: dict[str, list[tuple[Turn, PlannedStep]]] = {}
-        changes: list[tuple[Turn, Change]] = []
+        changes: list[tuple[Turn, Session, Change]] = []
         for turn in turns:
             try:
                 before = self._find(turn, loaded)
@@ -158,29 +189,31 @@ class Rounds:
             raise another_version(session.agent)
         return session
 
-    def _step(self, name: str, steps: list[tuple[Turn, PlannedStep]], changes: list[tuple[Turn, Change]]) -> None:
+    def _step(
+        self, name: str, steps: list[tuple[Turn, PlannedStep]], changes: list[tuple[Turn, Session, Change]]
+    ) -> None:
         """Take the steps of an agent's sessions as one batch."""
         begun = time.perf_counter()
-        results = take_steps(self._agents[name], [plan for _, plan in steps], self._store.clock())
-        rows = sum(plan.session.batch for _, plan in steps)
-        self._metrics.observe_batch(name, rows, time.perf_counter() - begun)
+        plans = [plan for _, plan in steps]
+        results = take_steps(self._agents[name], plans, self._store.clock())
+        self._metrics.observe_batch(name, sum([plan.session.batch for plan in plans]), time.perf_counter() - begun)
         for (turn, plan), result in zip(steps, results, strict=True):
             if isinstance(result, Problem):
                 _settle(turn, result)
             else:
                 self._keep(turn, plan.session, result, changes)
 
-    def _keep(self, turn: Turn, before: Session, after: Session, changes: list[tuple[Turn, Change]]) -> None:
+    def _keep(self, turn: Turn, before: Session, after: Session, changes: list[tuple[Turn, Session, Change]]) -> None:
         """Note what is to be saved for a request."""
         turn.attempt = after
         change = Change(turn.key, before if turn.fresh is None else None, None if turn.end else after)
-        changes.append((turn, change))
+        changes.append((turn, after, change))
 
-    async def _save(self, changes: list[tuple[Turn, Change]]) -> None:
-        results = await self._store.save([change for _, change in changes])
-        for (turn, _), result in zip(changes, results, strict=True):
+    async def _save(self, changes: list[tuple[Turn, Session, Change]]) -> None:
+        results = await self._store.save([change for _, _, change in changes])
+        for (turn, after, _), result in zip(changes, results, strict=True):
             if result is True:
-                _settle(turn, turn.attempt)
+                _settle(turn, after)
             elif isinstance(result, Problem):
                 _settle(turn, result)
             elif turn.conflicts < MAX_CONFLICTS:
@@ -200,11 +233,9 @@ def busy_session() -> Problem:
     )
 
 
-def _settle(turn: Turn, result: Any) -> None:
+def _settle(turn: Turn, result: Session | Exception) -> None:
     """Answer a request, unless its client has left."""
-    if turn.done.done():
-        return
-    if isinstance(result, Exception):
-        turn.done.set_exception(result)
-    else:
-        turn.done.set_result(result)
+    if turn.result is None:
+        turn.result = result
+        if turn.waiter is not None and not turn.waiter.done():
+            turn.waiter.set_result(None)
