@@ -1,10 +1,10 @@
 """The application: served agents in, ASGI app out."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TextIO
 
-import numpy as np
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
@@ -14,12 +14,13 @@ from serve import open_inference, problems
 from serve.access import Access
 from serve.condition import Condition
 from serve.documentation import Documentation
-from serve.metrics import Metrics
+from serve.metrics import SHARE_SECONDS, Metrics
 from serve.native import Native
 from serve.open_inference import OpenInference
 from serve.openapi import Group
 from serve.operations import STEP, Observer, Shortcut, make_routes
 from serve.rounds import Rounds
+from serve.solo import solo_of
 from serve.stores import Store
 from serve.stores.memory import MemoryStore
 from serve.stream import Stream
@@ -34,7 +35,7 @@ def create_app(
     api_keys: Sequence[str] = (),
     cors_origins: Sequence[str] = (),
     access_log: TextIO | None = None,
-    shared: bool = False,
+    counts: str | None = None,
 ) -> Starlette:
     """Return an application that serves agents.
 
@@ -46,11 +47,11 @@ def create_app(
         api_keys: one of them must come with every request; none, and no request needs any.
         cors_origins: of pages that may connect, beside the server's own.
         access_log: where a line per answer goes.
-        shared: whether other processes serve the same port, see `Metrics`.
+        counts: directory where processes that serve the same port leave their counts, see `Metrics`.
     """
     store = MemoryStore() if store is None else store
     access = Access(api_keys, cors_origins)
-    metrics = Metrics(agents, shared)
+    metrics = Metrics(agents, counts)
     native = Native(agents, store, Rounds(agents, store, metrics), metrics, ttl_seconds, max_body_bytes)
     inference = OpenInference(native, access)
     condition = Condition(store, metrics)
@@ -58,10 +59,13 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         for agent in agents.values():
-            _warm_up(agent)
+            solo_of(agent)  # tries and allocates before the first client comes
+        sharing = asyncio.create_task(_share(metrics))
         app.state.ready = True
         yield
         app.state.ready = False
+        sharing.cancel()
+        metrics.share()
         await store.close()
 
     stream = Stream(native, access)
@@ -86,6 +90,13 @@ def create_app(
     return app
 
 
+async def _share(metrics: Metrics) -> None:
+    """Leave the counts for the other processes, again and again."""
+    while metrics.shared:
+        metrics.share()
+        await asyncio.sleep(SHARE_SECONDS)
+
+
 def _cross_origin(origins: Sequence[str]) -> Middleware:
     """Tell browsers which pages may read answers."""
     return Middleware(
@@ -94,14 +105,4 @@ def _cross_origin(origins: Sequence[str]) -> Middleware:
         allow_methods=["GET", "POST", "PUT", "DELETE"],
         allow_headers=["authorization", "content-type"],
         expose_headers=["location", "retry-after"],
-    )
-
-
-def _warm_up(agent: OnnxAgent) -> None:
-    """Take the first step, which allocates, before the first client does."""
-    agent.step(
-        np.zeros((1, agent.observation_size), np.float32),
-        np.zeros((1, agent.action_size), np.float32),
-        np.zeros((1, 1), np.float32),
-        agent.initial_state(1),
     )

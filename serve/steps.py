@@ -10,15 +10,13 @@ import numpy as np
 
 from nmn_keras.runtime import InvalidInput, OnnxAgent
 from serve.messages import Step
+from serve.packets import packet_of
 from serve.problems import Problem, invalid_input
 from serve.sessions import Session, layout_of
+from serve.solo import solo_of
 
 # The members of the message behind the agent's arguments.
 MEMBERS = {"observation": "observation", "prev_action": "action", "prev_reward": "reward"}
-
-PACKET = 4
-"""Rows are stepped in multiples of this: onnxruntime takes sines and exponentials of four floats at once and those left
-over in another way, whose last bit differs. With full packets a row's result does not depend on its company."""
 
 
 class PlannedStep(msgspec.Struct, gc=False):
@@ -94,6 +92,20 @@ def take_steps(agent: OnnxAgent, planned: Sequence[PlannedStep], now: float) -> 
         In their order, what each session becomes; a problem (422) where the numbers cannot be stepped with, which
         concerns that session alone.
     """
+    if len(planned) == 1 and planned[0].session.batch == 1:
+        record = _take_one(agent, planned[0])
+        return [_after(planned[0], record, now)] if record is not None else _take_batch(agent, planned, now)
+    return _take_batch(agent, planned, now)
+
+
+def _take_one(agent: OnnxAgent, step: PlannedStep) -> bytes | None:
+    session = step.session
+    rng = None if session.seed is None else np.random.default_rng([session.seed, session.draws])
+    action = None if step.action is None else step.action[0]
+    return solo_of(agent).take(session.record, step.observation[0], action, step.reward[0], session.locked, rng)
+
+
+def _take_batch(agent: OnnxAgent, planned: Sequence[PlannedStep], now: float) -> list[Session | Problem]:
     offsets = [0, *accumulate([step.session.batch for step in planned])]
     inputs = _gather(agent, planned, offsets)
     if inputs is None:
@@ -116,7 +128,7 @@ def _gather(agent: OnnxAgent, planned: Sequence[PlannedStep], offsets: Sequence[
     layout, size, count = layout_of(agent), agent.observation_size, offsets[-1]
     records = np.frombuffer(b"".join([step.session.record for step in planned]), np.float32)
     records = records.reshape(count, layout.width)
-    inputs = np.zeros((count + -count % PACKET, size + layout.now.stop), np.float32)
+    inputs = np.zeros((count + -count % packet_of(agent), size + layout.now.stop), np.float32)
     start = inputs[:count, size:]
     start[:] = records[:, layout.now]
     try:

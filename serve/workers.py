@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     import socket
@@ -35,6 +36,8 @@ class Settings(msgspec.Struct, frozen=True):
     api_keys: str | None = None
     cors_origins: list[str] = []
     access_log: bool = False
+    counts: str | None = None
+    """Directory where several processes leave what they have counted."""
 
 
 def load_agents(settings: Settings) -> "dict[str, OnnxAgent]":
@@ -71,7 +74,7 @@ def make_app(settings: Settings, agents: "dict[str, OnnxAgent]") -> "Starlette":
         api_keys=read_keys(settings.api_keys) if settings.api_keys else (),
         cors_origins=settings.cors_origins,
         access_log=sys.stderr if settings.access_log else None,
-        shared=settings.workers > 1,
+        counts=settings.counts,
     )
 
 
@@ -97,8 +100,7 @@ def run_workers(settings: Settings, listener: "socket.socket") -> None:
     from uvicorn.supervisors import Multiprocess
 
     with tempfile.TemporaryDirectory(prefix="nmn-serve-") as counts:
-        os.environ["PROMETHEUS_MULTIPROC_DIR"] = counts
-        os.environ[VARIABLE] = msgspec.json.encode(settings).decode()
+        os.environ[VARIABLE] = msgspec.json.encode(replace(settings, counts=counts)).decode()
         # The processes are told where this package is: they do not begin in its folder.
         root = str(Path(__file__).parent.parent)
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))

