@@ -87,7 +87,9 @@ def test_what_is_counted(agents):
         assert client.post(f"/v1/sessions/{session}/step", json={"observation": [1.0]}).status_code == 422
         client.get("/nothing/here")
         counted = read_metrics(client)
-    of = {name.partition("{")[0]: value for name, value in counted.items() if 'model="pair"' in name and "le=" not in name}
+    of = {
+        name.partition("{")[0]: value for name, value in counted.items() if 'model="pair"' in name and "le=" not in name
+    }
     assert (of["nv_inference_request_success"], of["nv_inference_request_failure"]) == (3, 1)
     assert (of["nv_inference_count"], of["nv_inference_exec_count"]) == (9, 3)
     assert of["nmn_step_duration_seconds_count"] == 4 and of["nmn_batch_rows_sum"] == 9
