@@ -1,0 +1,39 @@
+"""Steps of many sessions while servers are killed: small runs of benchmarks/durability.py."""
+
+import shutil
+
+import pytest
+from benchmark_process import run_benchmark
+
+SMALL = (
+    "--agent",
+    "b1-nmn",
+    "--sessions",
+    20,
+    "--steps",
+    20,
+    "--kills",
+    2,
+    "--clients",
+    8,
+    "--pauses",
+    2,
+    "--twice",
+    0.1,
+)
+
+
+def check(report):
+    assert "changed by the kills: 0" in report and report.endswith("PASSED\n")
+    assert report.count("400 steps in") == 2 and ", 2 kills, " in report
+
+
+def test_a_killed_server_on_sqlite_loses_doubles_and_changes_no_step():
+    check(run_benchmark("durability.py", *SMALL))
+
+
+@pytest.mark.skipif(
+    not shutil.which("redis-server"), reason="redis-server is not installed: apt-get install redis-server"
+)
+def test_a_killed_server_beside_another_on_redis_loses_doubles_and_changes_no_step():
+    check(run_benchmark("durability.py", "--store", "redis", *SMALL))
