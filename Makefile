@@ -16,8 +16,8 @@ serve: .venv/serve.stamp
 
 # The whole suite on the default backend, then what must hold on every backend on the others.
 test: .venv/dev.stamp
-	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -m pytest $(ARGS)
-	KERAS_BACKEND=jax $(BIN)/python -m pytest tests/backends
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(ARGS)
+	KERAS_BACKEND=jax $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile tests/backends
 	@if $(BIN)/python -c "import torch" 2>/dev/null; then \
 	  KERAS_BACKEND=torch $(BIN)/python -m pytest tests/backends; \
 	else echo "torch is not installed: its tests were left out"; fi

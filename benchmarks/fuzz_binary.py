@@ -34,6 +34,7 @@ from processes import ServerProcess, conclude, resident, serving
 from nmn_keras import zoo
 from nmn_keras.runtime import OnnxAgent
 from serve.app import create_app
+from serve.packets import packet_of
 
 Ask = Callable[[str, Input], Awaitable[tuple[int, bytes]]]
 """Posts an input to a path and returns the answer's status and body; 0 where none is to be expected."""
@@ -52,7 +53,7 @@ class Bystander:
     def __init__(self, agent: OnnxAgent, rows: int, session: str | None = None):
         self._agent, self._rows, self._session = agent, rows, session
         self._rng = np.random.default_rng(rows)
-        self._padded = -(-rows // 4) * 4  # as the server steps, see PACKET
+        self._padded = rows + -rows % packet_of(agent)  # as the server steps
         self._action = np.zeros((self._padded, agent.action_size), np.float32)
         self._state = agent.initial_state(self._padded)
         self._taken = 0

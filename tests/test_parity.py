@@ -7,7 +7,7 @@ import pytest
 from benchmark_process import run_benchmark
 
 from nmn_keras import zoo
-from serve.steps import PACKET
+from serve.packets import packet_of
 
 
 def test_an_episode_is_the_same_by_every_way():
@@ -22,10 +22,11 @@ def test_a_row_is_stepped_bit_by_bit_the_same_in_any_company(name):
     """What the server relies on when it steps sessions together, of agents with sines and exponentials."""
     agent, rng = zoo.load(name, runtime="onnx"), np.random.default_rng(0)
     sizes = (agent.observation_size, agent.action_size, 1, agent.state_size)
-    for rows in range(PACKET, 64 * PACKET + 1, 3 * PACKET):
+    packet = packet_of(agent)
+    for rows in range(packet, 257, 3 * packet):
         many = [rng.standard_normal((rows, size), np.float32) * 3 for size in sizes]
-        company = [rng.standard_normal((PACKET, size), np.float32) for size in sizes]
-        row, place = rng.integers(rows), rng.integers(PACKET)
+        company = [rng.standard_normal((packet, size), np.float32) for size in sizes]
+        row, place = rng.integers(rows), rng.integers(packet)
         for other, inputs in zip(company, many, strict=True):
             other[place] = inputs[row]
         together, apart = agent.step(*many), agent.step(*company)
