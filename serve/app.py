@@ -17,6 +17,7 @@ from serve.metrics import Metrics
 from serve.native import Native
 from serve.open_inference import OpenInference
 from serve.operations import Observer, make_routes
+from serve.pages import Page
 from serve.rounds import Rounds
 from serve.stores import Store
 from serve.stores.memory import MemoryStore
@@ -33,6 +34,7 @@ def create_app(
     cors_origins: Sequence[str] = (),
     access_log: TextIO | None = None,
     shared: bool = False,
+    zoo_directory: str | None = None,
 ) -> Starlette:
     """Return an application that serves agents.
 
@@ -45,6 +47,7 @@ def create_app(
         cors_origins: of pages that may connect, beside the server's own.
         access_log: where a line per answer goes.
         shared: whether other processes serve the same port, see `Metrics`.
+        zoo_directory: where the agents' published files are; the packaged zoo if absent.
     """
     store = MemoryStore() if store is None else store
     access = Access(api_keys, cors_origins)
@@ -65,7 +68,7 @@ def create_app(
     operations = [*native.operations(), *inference.operations(), *condition.operations()]
     routes = make_routes(operations, access, Observer(metrics, access_log))
     app = Starlette(
-        routes=[*routes, *Stream(native, access).routes()],
+        routes=[*routes, *Stream(native, access).routes(), *Page(agents, access, zoo_directory).routes()],
         middleware=[_cross_origin(cors_origins)] if cors_origins else [],
         lifespan=lifespan,
     )

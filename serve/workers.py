@@ -72,6 +72,7 @@ def make_app(settings: Settings, agents: "dict[str, OnnxAgent]") -> "Starlette":
         cors_origins=settings.cors_origins,
         access_log=sys.stderr if settings.access_log else None,
         shared=settings.workers > 1,
+        zoo_directory=settings.zoo,
     )
 
 
