@@ -9,12 +9,15 @@ export class Channel {
   #socket;
   #waiting = null;
 
-  constructor(socket) {
+  /** `onLost` is called when the connection ends, unless `close` ended it. */
+  constructor(socket, onLost) {
     this.#socket = socket;
+    this.onLost = onLost;
     socket.addEventListener("message", ({ data }) => this.#settle("resolve", JSON.parse(data)));
-    for (const kind of ["close", "error"]) {
-      socket.addEventListener(kind, () => this.#settle("reject", new Lost("The connection was lost.")));
-    }
+    socket.addEventListener("close", () => {
+      this.#settle("reject", new Lost("The connection was lost."));
+      this.onLost();
+    });
   }
 
   get open() {
@@ -25,17 +28,18 @@ export class Channel {
   receive() {
     return new Promise((resolve, reject) => {
       if (this.#socket.readyState > WebSocket.OPEN) reject(new Lost("The connection was lost."));
-      this.#waiting = { resolve, reject };
+      else this.#waiting = { resolve, reject };
     });
   }
 
-  async ask(message) {
+  ask(message) {
     const answer = this.receive();
     this.#socket.send(JSON.stringify(message));
     return answer;
   }
 
   close() {
+    this.onLost = () => {};
     this.#socket.close(CLEAN_CLOSE);
   }
 

@@ -63,7 +63,7 @@ export class ChartBoard {
 
   #rangeWords() {
     const { reach } = this.#heat;
-    return `from ${(1 - reach).toFixed(1).replace("-", "−")} (blue) over 1 (white) to ${(1 + reach).toFixed(1)} (red)`;
+    return `${(1 - reach).toFixed(1).replace("-", "−")} and less (blue), 1 (white), ${(1 + reach).toFixed(1)} and more (red)`;
   }
 
   #explain(optimum) {
@@ -72,7 +72,7 @@ export class ChartBoard {
       `Mean of the last ${history.averaged} steps; the ticks below are single rewards, high for good, low for bad.`;
     const keys = actors.map(({ name }, index) => make("span", { class: index ? "key second" : "key" }, name));
     if (optimum !== null) {
-      const words = `who knows the task: ${optimum.toFixed(1)}, on average over tasks`;
+      const words = `a player that knows the task: ${optimum.toFixed(1)}, mean over tasks`;
       keys.push(make("span", { class: "key optimum" }, words));
     }
     byId("reward-legend").replaceChildren(...keys);

@@ -76,10 +76,6 @@ export class Experiment {
     this.marks.push({ step: this.steps + 0.5, text });
   }
 
-  close() {
-    for (const actor of this.actors) actor.agent.close();
-  }
-
   async #forget() {
     await Promise.all(this.actors.map((actor) => actor.agent.reset()));
     for (const actor of this.actors) actor.forget();

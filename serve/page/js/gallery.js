@@ -81,11 +81,11 @@ export class Gallery {
 
 function scoreTable({ deterministic, sampled }) {
   const rows = Object.entries({ deterministic, sampled }).filter(([, score]) => score);
-  const head = ["action", "discounted return", "95 % interval", "share"].map((name) => make("th", { scope: "col" }, name));
+  const head = ["action", "return", "95\u00a0% interval", "share"].map((name) => make("th", { scope: "col" }, name));
   const body = rows.map(([mode, score]) => {
     const [low, high] = score.discounted_return_interval ?? [];
-    const share = score.share === undefined ? "–" : `${(100 * score.share).toFixed(1)} %`;
-    const interval = low === undefined ? "–" : `${low.toFixed(0)} to ${high.toFixed(0)}`;
+    const share = score.share === undefined ? "–" : `${(100 * score.share).toFixed(1)}\u00a0%`;
+    const interval = low === undefined ? "–" : `${low.toFixed(0)}\u00a0to\u00a0${high.toFixed(0)}`;
     const cells = [score.discounted_return.toFixed(0), interval, share].map((text) => make("td", {}, text));
     return make("tr", {}, make("th", { scope: "row" }, mode), ...cells);
   });

@@ -18,7 +18,8 @@ import { Stage } from "./stage.js";
 import { TaskForm } from "./task_form.js";
 import { WORLDS } from "./worlds/index.js";
 
-const CHART_MILLISECONDS = 120;
+const CHART_MILLISECONDS = 200;
+const FAST_FRAME_MILLISECONDS = 60;
 const WORDS_MILLISECONDS = 1000;
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -27,12 +28,14 @@ export class Lab {
   #server;
   #catalogue;
   #changed = true;
+  #frameDue = 0;
   #chartsDue = 0;
   #wordsDue = 0;
   #stage;
   #form;
   #charts;
   #beginning = 0;
+  #opened = [];
 
   constructor(server, catalogue) {
     this.#server = server;
@@ -41,7 +44,7 @@ export class Lab {
     this.controls = new Controls(this);
     watchColours(() => this.#touch());
     addEventListener("resize", () => this.#touch());
-    addEventListener("pagehide", () => this.experiment?.close());
+    addEventListener("pagehide", () => this.#opened.forEach(({ agent }) => agent.close()));
     requestAnimationFrame(() => this.#frame());
   }
 
@@ -54,10 +57,12 @@ export class Lab {
     try {
       const world = WORLDS[benchmark.envId];
       const actors = await Promise.all(players.map((name) => this.#actor(name, world)));
+      if (beginning !== this.#beginning) return;
+      this.#opened = actors;
       const optimum = await this.#optimum(benchmark);
       await Promise.all(actors.map(({ agent }) => agent.open()));
-      if (beginning !== this.#beginning) return actors.forEach(({ agent }) => agent.close());
-      const run = new Experiment({ world, actors, seed: randomSeed(), averaged: benchmark.averaged });
+      if (beginning !== this.#beginning) return;
+      const run = new Experiment({ world, actors, seed: chosenSeed(), averaged: benchmark.averaged });
       this.#show(run, benchmark, optimum);
       if (!calm.matches) this.toggle();
     } catch (error) {
@@ -78,6 +83,7 @@ export class Lab {
   /** Do something to the run, which may take a while; what goes wrong is said. */
   async meddle(act) {
     const { experiment } = this;
+    if (!experiment) return;
     try {
       await act(experiment);
     } catch (error) {
@@ -120,7 +126,8 @@ export class Lab {
   }
 
   #end() {
-    this.experiment?.close();
+    for (const { agent } of this.#opened) agent.close();
+    this.#opened = [];
     this.#charts?.close();
     this.experiment = null;
     this.#charts = null;
@@ -142,8 +149,7 @@ export class Lab {
 
   /** What the server says of an actor's session. */
   #notice(actor, state, words) {
-    const concerned = !this.experiment || this.experiment.actors.includes(actor);
-    if (!concerned) return;
+    if (!this.#opened.includes(actor)) return;
     showCondition(state, words);
     if (state !== "forgotten" || !this.experiment) return;
     actor.forget();
@@ -167,6 +173,8 @@ export class Lab {
     requestAnimationFrame(() => this.#frame());
     if (!this.experiment) return;
     const now = performance.now();
+    if (now < this.#frameDue) return;
+    this.#frameDue = now + (this.clock.speed === Infinity && this.clock.playing ? FAST_FRAME_MILLISECONDS : 0);
     if (this.#changed || this.#stage.busy) this.#stage.draw();
     if (!this.#changed) return;
     this.#form.show(this.experiment.task);
@@ -192,6 +200,12 @@ export class Lab {
     });
     return `Step ${steps}. ${told.join(" ")}`;
   }
+}
+
+/** The seed of the address (`/?seed=7` plays the same chance again), or a random one. */
+function chosenSeed() {
+  const seed = new URLSearchParams(location.search).get("seed");
+  return /^\d+$/.test(seed ?? "") ? Number(seed) : randomSeed();
 }
 
 const DRAGGING = {

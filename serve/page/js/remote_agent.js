@@ -14,6 +14,8 @@ export class RemoteAgent {
   #session = null;
   #taken = 0;
   #closed = false;
+  #connecting = null;
+  #forgot = false;
 
   /**
    * `notify` is called with "connected", "lost" or "forgotten" and a sentence; after "forgotten" the agent's memory is
@@ -77,37 +79,38 @@ export class RemoteAgent {
       if (answer?.detail && answer.status) throw new Refusal(answer);
       return answer;
     } catch (error) {
-      if (error instanceof Lost || error instanceof Unreachable) {
-        if (!this.#closed) this.#notify("lost", `${error.message} Trying again.`);
-        await sleep(SHORTEST_WAIT);
-        return null;
-      }
-      if (error.forgotten) {
-        this.#forget(error);
-        return null;
-      }
-      if (!error.retryAfter) throw error;
-      this.#notify("lost", `${error.message} Trying again.`);
-      await sleep(1000 * error.retryAfter);
+      if (error.forgotten) this.#forget(error);
+      else await this.#bear(error, SHORTEST_WAIT);
       return null;
     }
   }
 
-  /** Be connected with the session, however long it takes. */
-  async #connect() {
-    for (let wait = SHORTEST_WAIT; !this.#channel?.open; wait = Math.min(2 * wait, LONGEST_WAIT)) {
+  /** Be connected with the session, however long it takes. Who asks meanwhile waits for the same. */
+  #connect() {
+    if (this.#channel?.open) return Promise.resolve();
+    this.#connecting ??= this.#keepTrying().finally(() => (this.#connecting = null));
+    return this.#connecting;
+  }
+
+  async #keepTrying() {
+    for (let wait = SHORTEST_WAIT; ; wait = Math.min(2 * wait, LONGEST_WAIT)) {
       if (this.#closed) throw new Lost("The session was ended.");
       try {
         if (this.#session === null) await this.#create();
-        await this.#resume();
-        this.#notify("connected", "Connected.");
+        return await this.#resume();
       } catch (error) {
         if (error.forgotten && this.#session !== null) this.#forget(error);
-        else if (error instanceof Refusal && !error.retryAfter) throw error;
-        else if (!this.#closed) this.#notify("lost", `${error.message} Trying again.`);
-        await sleep(wait);
+        else await this.#bear(error, wait);
       }
     }
+  }
+
+  /** Say what went wrong and wait, if that helps. */
+  async #bear(error, wait) {
+    const passing = error instanceof Lost || error instanceof Unreachable || error.retryAfter;
+    if (!passing) throw error;
+    if (!this.#closed) this.#notify("lost", `${error.message} Trying again.`);
+    await sleep(error.retryAfter ? 1000 * error.retryAfter : wait);
   }
 
   async #create() {
@@ -117,7 +120,7 @@ export class RemoteAgent {
 
   async #resume() {
     const path = `/v1/agents/${this.#name}/stream?session=${this.#session}&include=z`;
-    const channel = new Channel(this.#server.socket(path));
+    const channel = new Channel(this.#server.socket(path), () => {});
     let described;
     try {
       described = await channel.receive();
@@ -126,9 +129,21 @@ export class RemoteAgent {
       await this.#server.request("GET", `/v1/sessions/${this.#session}`);
       throw error;
     }
+    if (this.#closed) channel.close();
     // The last step may have been taken without its answer reaching us; then it is asked for again.
     if (described.step !== this.#taken + 1) this.#taken = described.step;
+    channel.onLost = () => this.#reconnect();
     this.#channel = channel;
+    if (this.#taken > 0) this.#notify("connected", `Connected again; the agent remembers its ${this.#taken} steps.`);
+    else if (!this.#forgot) this.#notify("connected", "Connected.");
+    this.#forgot = false;
+  }
+
+  /** Also while nobody asks for steps a lost connection is said and mended. */
+  #reconnect() {
+    if (this.#closed) return;
+    this.#notify("lost", "The connection was lost. Trying again.");
+    this.#connect().catch(() => {}); // who steps next will be told
   }
 
   #forget(error) {
@@ -136,6 +151,7 @@ export class RemoteAgent {
     this.#channel = null;
     this.#session = null;
     this.#taken = 0;
+    this.#forgot = true;
     this.#notify("forgotten", `${error.message} The agent goes on with an empty memory.`);
   }
 }

@@ -17,8 +17,8 @@ export class Stage {
     this.#views = canvases.map((canvas) => createView(canvas, experiment.world));
     holder.replaceChildren(
       ...experiment.actors.map(({ name }, index) => {
-        canvases[index].classList.toggle("flat", this.#views[index].aspect > 1);
-        return make("figure", {}, make("figcaption", {}, name), canvases[index]);
+        const shape = this.#views[index].flat ? "flat" : null;
+        return make("figure", { class: shape }, make("figcaption", {}, name), canvases[index]);
       }),
     );
     canvases.forEach((canvas, index) => this.#listen(canvas, index));

@@ -18,7 +18,7 @@ export class HeatMap {
   #pixels = document.createElement("canvas");
   #reach = 0.5;
 
-  /** `reach` of the colours widens with what is seen. `layer` can be changed. */
+  /** `layer` can be changed. */
   constructor(canvas, history, index) {
     this.#canvas = canvas;
     this.history = history;
@@ -26,7 +26,7 @@ export class HeatMap {
     this.layer = 0;
   }
 
-  /** How far from 1 a factor must be for the full colour. */
+  /** How far from 1 a factor has to be for the full colour: nine of ten are nearer at every step that is shown. */
   get reach() {
     return this.#reach;
   }
@@ -55,7 +55,7 @@ export class HeatMap {
   }
 
   #paint(rows, units) {
-    for (const row of rows) for (const gain of row) this.#reach = Math.max(this.#reach, Math.abs(gain - 1));
+    this.#reach = Math.max(0.5, ...rows.map(reachOf));
     const image = new ImageData(rows.length, units);
     rows.forEach((row, x) => row.forEach((gain, y) => image.data.set(this.colour(gain), 4 * (y * rows.length + x))));
     Object.assign(this.#pixels, { width: rows.length, height: units });
@@ -68,4 +68,10 @@ export class HeatMap {
     const end = gain < 1 ? COLD : HOT;
     return [...NEUTRAL.map((neutral, i) => Math.round(neutral + far * (end[i] - neutral))), 255];
   }
+}
+
+/** What nine of ten factors of a step are nearer to 1 than. */
+function reachOf(row) {
+  const distances = row.map((gain) => Math.abs(gain - 1)).sort();
+  return distances[Math.floor(0.9 * distances.length)];
 }

@@ -3,7 +3,7 @@
 import { getColours } from "../drawing/colours.js";
 import { TimeChart } from "./time_chart.js";
 
-const ROW = 12;
+const ROW = 16;
 
 export class RewardChart {
   #chart;
@@ -50,7 +50,7 @@ export class RewardChart {
     const { good, bad } = getColours();
     const { steps, tracks } = this.#history;
     ctx.save();
-    ctx.lineWidth = ratio;
+    ctx.lineWidth = 1.5 * ratio;
     tracks.forEach(({ rewards }, row) => {
       const bottom = bbox.top + bbox.height - (2 + ROW * row) * ratio;
       rewards.forEach((reward, index) => {
@@ -59,8 +59,8 @@ export class RewardChart {
         ctx.strokeStyle = reward > 0 ? good : bad;
         ctx.beginPath();
         // What is good stands high, what is bad low, for those who cannot tell the colours.
-        ctx.moveTo(x, bottom - (reward > 0 ? 3 : 0) * ratio);
-        ctx.lineTo(x, bottom - (reward > 0 ? 9 : 4) * ratio);
+        ctx.moveTo(x, bottom - (reward > 0 ? 6 : 0) * ratio);
+        ctx.lineTo(x, bottom - (reward > 0 ? 13 : 7) * ratio);
         ctx.stroke();
       });
     });

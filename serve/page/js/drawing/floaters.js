@@ -11,8 +11,8 @@ export class Floaters {
   #alive = [];
 
   /** `point` is in the view's own units, which its `toPixels` takes. */
-  add(text, point, colour) {
-    this.#alive = [...this.#alive, { text, point, colour, born: performance.now() }].slice(-MOST);
+  add(text, point, colour, size = 16) {
+    this.#alive = [...this.#alive, { text, point, colour, size, born: performance.now() }].slice(-MOST);
   }
 
   /** Whether there is anything left to move. */
@@ -23,11 +23,11 @@ export class Floaters {
   draw(context, toPixels, backing) {
     const now = performance.now();
     this.#alive = this.#alive.filter(({ born }) => now - born < LIFE);
-    for (const { text, point, colour, born } of this.#alive) {
+    for (const { text, point, colour, size, born } of this.#alive) {
       const age = (now - born) / LIFE;
       const [x, y] = toPixels(point);
       context.globalAlpha = 1 - age ** 2;
-      write(context, text, [x, y - 20 - (calm.matches ? 0 : RISE * age)], { colour, size: 16, weight: 700, backing });
+      write(context, text, [x, y - 20 - (calm.matches ? 0 : RISE * age)], { colour, size, weight: 700, backing });
       context.globalAlpha = 1;
     }
   }

@@ -13,7 +13,7 @@ const PLAYED = 0.68;
 const HOLD = 26;
 
 export class LineView {
-  aspect = 1.6;
+  flat = true;
   floaters = new Floaters();
 
   constructor(canvas, world) {
@@ -67,7 +67,7 @@ export class LineView {
       line(context, [x, y - 4], [x, y + 4], { colour: faint, width: 1.5 });
       write(context, String(mark).replace("-", "−"), [x, y + 18], { colour: ink, size: 11 });
     }
-    write(context, label, [MARGIN, (level - 0.16) * this.height], { colour: ink, align: "left" });
+    write(context, label, [MARGIN, level * this.height - 34], { colour: ink, align: "left" });
   }
 
   #goal(context, position, task, { hidden }) {

@@ -12,7 +12,7 @@ const COMPASS = { centre: [1.57, 1.57], radius: 0.37 };
 const COPIES = [0, -1, 1].flatMap((i) => [0, -1, 1].map((j) => [2 * REACH * i, 2 * REACH * j]));
 
 export class SquareView {
-  aspect = 1;
+  flat = false;
   floaters = new Floaters();
 
   constructor(canvas, world) {
@@ -41,7 +41,8 @@ export class SquareView {
   celebrate({ last }) {
     if (last.reward === 0) return;
     const colours = getColours();
-    this.floaters.add(signed(last.reward), last.before, last.reward > 0 ? colours.good : colours.bad);
+    const size = last.reward === this.world.stepReward ? 11 : 16;
+    this.floaters.add(signed(last.reward), last.before, last.reward > 0 ? colours.good : colours.bad, size);
   }
 
   /** What lies under a point (in pixels), as a function from where it is dragged to the task that makes; or null. */
