@@ -87,9 +87,7 @@ class Page:
             return Response(status_code=304, headers=headers)
         if "gzip" not in request.headers.get("accept-encoding", ""):
             return Response(file.content, headers=headers, media_type=file.media_type)
-        return Response(
-            file.compressed, headers={**headers, "Content-Encoding": "gzip"}, media_type=file.media_type
-        )
+        return Response(file.compressed, headers={**headers, "Content-Encoding": "gzip"}, media_type=file.media_type)
 
     async def list_published(self, request: Request) -> Response:
         """GET /zoo/index.json: what the zoo's index says of the served agents."""

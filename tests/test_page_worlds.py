@@ -125,3 +125,16 @@ def published_scales(name):
 def test_an_rnn_has_no_scale_factors():
     file = str(zoo.path("b1-rnn", "policy.onnx"))
     assert play_in_node({"gains": [{"file": file, "signals": [[0.0]]}]})["gains"] == [[[]]]
+
+
+def test_two_players_side_by_side_meet_the_same_chance():
+    twins = play_in_node({"twins": {"envId": BENCHMARKS["b1"].env_id, "seed": 7, "steps": 60}})["twins"]
+    one, other = np.array(twins["met"])
+    np.testing.assert_array_equal(one, other)
+    assert len(np.unique(one[:, 2])) > 40  # the readings, drawn anew after each hit
+    assert [mark["text"] for mark in twins["marks"]] == ["new task", "memory reset"]
+    assert [mark["step"] for mark in twins["marks"]] == [30.5, 50.5]
+    rewards = one[:, 1]
+    assert twins["means"][0][-1] == pytest.approx(rewards[-20:].mean())
+    again = play_in_node({"twins": {"envId": BENCHMARKS["b1"].env_id, "seed": 8, "steps": 60}})["twins"]
+    assert again["met"][0] != twins["met"][0]

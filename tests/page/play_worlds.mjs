@@ -2,6 +2,8 @@
 
 import { readFileSync } from "node:fs";
 import { BayesPlayer } from "../../serve/page/js/bayes.js";
+import { Actor } from "../../serve/page/js/actor.js";
+import { Experiment } from "../../serve/page/js/experiment.js";
 import { gainsOf, readModulation } from "../../serve/page/js/modulation.js";
 import { WORLDS } from "../../serve/page/js/worlds/index.js";
 
@@ -27,6 +29,21 @@ async function playBayes({ steps }) {
   return actions;
 }
 
+/** Two players of one kind side by side: everything either of them met. */
+async function playTwins({ envId, seed, steps }) {
+  const world = WORLDS[envId];
+  const actors = ["one", "other"].map((name) => new Actor({ name, kind: "bayes", world, agent: new BayesPlayer() }));
+  const run = new Experiment({ world, actors, seed, averaged: 20 });
+  const met = actors.map(() => []);
+  for (let step = 0; step < steps; step += 1) {
+    if (step === steps / 2) run.newTask();
+    if (step === steps - 10) await run.resetMemory();
+    await run.step();
+    actors.forEach(({ last, position }, index) => met[index].push([...last.action, last.reward, ...position]));
+  }
+  return { met, task: run.task, marks: run.marks, means: run.history.tracks.map(({ means }) => means) };
+}
+
 function computeGains({ file, signals }) {
   const layers = readModulation(new Uint8Array(readFileSync(file)));
   return signals.map((z) => layers.map((layer) => [...gainsOf(layer, z)]));
@@ -36,4 +53,5 @@ const asked = JSON.parse(readFileSync(0, "utf8"));
 const answer = { worlds: asked.worlds?.map(playWorld) };
 if (asked.bayes) answer.bayes = await Promise.all(asked.bayes.map(playBayes));
 if (asked.gains) answer.gains = asked.gains.map(computeGains);
+if (asked.twins) answer.twins = await playTwins(asked.twins);
 console.log(JSON.stringify(answer));

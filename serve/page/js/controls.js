@@ -33,6 +33,7 @@ export class Controls {
 
   showPlaying(playing) {
     byId("play").textContent = playing ? "Pause" : "Play";
+    byId("readout").setAttribute("aria-live", playing ? "off" : "polite"); // single steps are told
   }
 
   showLocked(locked) {

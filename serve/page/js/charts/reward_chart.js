@@ -52,7 +52,7 @@ export class RewardChart {
     ctx.save();
     ctx.lineWidth = 1.5 * ratio;
     tracks.forEach(({ rewards }, row) => {
-      const bottom = bbox.top + bbox.height - (2 + ROW * row) * ratio;
+      const bottom = bbox.top + bbox.height - (2 + ROW * (tracks.length - 1 - row)) * ratio;
       rewards.forEach((reward, index) => {
         if (reward === this.usual) return;
         const x = plot.valToPos(steps[index], "x", true);

@@ -30,7 +30,7 @@ export class LineView {
     if (actor.last) this.#action(context, actor.last, colours);
     const seen = this.#at(actor.position[0], SEEN);
     disc(context, seen, 8, { fill: colours.seen, stroke: colours.paper });
-    write(context, `x = ${actor.position[0].toFixed(2)}`, [seen[0], seen[1] - 20], { colour: colours.seen });
+    write(context, `x = ${signed(actor.position[0])}`, [seen[0], seen[1] - 20], { colour: colours.seen });
     this.floaters.draw(context, this.toPixels, colours.paper);
   }
 
