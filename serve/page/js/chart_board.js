@@ -16,7 +16,7 @@ export class ChartBoard {
     const { history, actors, world } = experiment;
     this.#charts = [new RewardChart(byId("reward-chart"), history, { optimum, usual: world.stepReward })];
     const modulated = actors.findIndex(({ kind }) => kind === "nmn");
-    byId("signal-figure").hidden = modulated < 0;
+    byId("inside").hidden = modulated < 0;
     const layers = actors[modulated]?.layers ?? [];
     byId("heat-figure").hidden = layers.length === 0;
     if (modulated >= 0) this.#charts.push(new SignalChart(byId("signal-chart"), history, modulated, signalSize));

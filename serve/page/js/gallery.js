@@ -75,7 +75,8 @@ export class Gallery {
     const help = "Validated discounted return over episodes of training, one line per seed; dotted what is possible.";
     body.replaceChildren(make("p", {}, help), chart);
     const lines = drawCurves(chart, await this.#catalogue.text(name, "curves.csv"), optimal ?? known ?? null);
-    chart.setAttribute("aria-label", `Learning curves. ${lines.join("; ")}.`);
+    chart.setAttribute("aria-label", "Learning curves");
+    body.append(make("p", {}, `${lines.join("; ")}.`));
   }
 }
 

@@ -28,7 +28,7 @@ export function drawCurves(holder, csv, optimum) {
   };
   const plot = new uPlot(options, data, holder);
   new ResizeObserver(() => plot.setSize({ width: holder.clientWidth, height: 220 })).observe(holder);
-  return runs.map(({ name, points }) => `${name}: ${Math.round([...points.values()].at(-1))} at the end`);
+  return runs.map(({ name, points }) => `${name}: ${Math.round([...points.values()].at(-1))} at last`);
 }
 
 /** The validated points of each run of a `curves.csv`: `{name, points: Map(episodes -> return)}`. */
