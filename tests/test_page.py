@@ -157,7 +157,36 @@ def test_the_other_worlds_are_played(visit, url, benchmark):
     else:
         play_to(page, 120)
     assert mean_reward(page) > 2.0
+    assert page.is_enabled("#lock") and page.is_visible("#inside") and page.is_hidden("#swap")
+    page.select_option("#agent", f"{benchmark}-rnn")
+    until(page, lambda: f"{benchmark}-rnn" in page.inner_text("#readout"))
+    assert page.is_disabled("#lock") and page.is_hidden("#inside")  # it has no signal
     page.click("#play")
+
+
+def test_a_finger_drags_targets_and_scrolls_beside_them(visit, url):
+    page = visit(url, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True, reduced_motion="reduce")
+    ready(page)
+    page.locator("#views canvas").scroll_into_view_if_needed()
+    across, up = map(number, page.locator("#task output").all_inner_texts()[:2])
+    box = page.locator("#views canvas").bounding_box()
+    scale = (box["width"] - 12) / 4
+    x, y = box["x"] + 6 + (across + 2) * scale, box["y"] + 6 + (2 - up) * scale
+    touch = page.context.new_cdp_session(page)
+
+    def swipe(start, up):
+        for kind, moved in (("Start", 0), ("Move", up / 2), ("Move", up)):
+            points = [{"x": start[0], "y": start[1] - moved}]
+            touch.send("Input.dispatchTouchEvent", {"type": f"touch{kind}", "touchPoints": points})
+        touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+    scrolled = page.evaluate("scrollY")
+    swipe([x, y], (0.5 - up) * scale)
+    until(page, lambda: abs(number(page.locator("#task output").nth(1).inner_text()) - 0.5) < 0.03)
+    assert page.evaluate("scrollY") == scrolled
+    beside = [box["x"] + 10, box["y"] + box["height"] - 10]
+    swipe(beside, 200)
+    until(page, lambda: page.evaluate("scrollY") > scrolled + 50)
 
 
 def start_server(port, store):

@@ -1,4 +1,4 @@
-"""The page's worlds, Bayes-optimal player and scale factors are those of the Python code, step by step."""
+"""What of the page needs no browser: its worlds, players and scale factors, in node."""
 
 import json
 import shutil
@@ -138,3 +138,9 @@ def test_two_players_side_by_side_meet_the_same_chance():
     assert twins["means"][0][-1] == pytest.approx(rewards[-20:].mean())
     again = play_in_node({"twins": {"envId": BENCHMARKS["b1"].env_id, "seed": 8, "steps": 60}})["twins"]
     assert again["met"][0] != twins["met"][0]
+
+
+def test_an_agent_loses_no_step_with_its_connection():
+    script = SCRIPT.parent / "remote_agent.test.mjs"
+    done = subprocess.run([NODE, "--test", script], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "# pass 8" in done.stdout, done.stdout

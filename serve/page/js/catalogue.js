@@ -1,6 +1,7 @@
 // What the server serves and has published: agents, their files, scores and scale factors.
 
 import { readModulation } from "./modulation.js";
+import { Refusal } from "./server.js";
 
 export class Catalogue {
   #server;
@@ -35,15 +36,18 @@ export class Catalogue {
     return (await this.#server.fetch(pathOf(name, file))).blob();
   }
 
-  #keep(name, file, read) {
+  /** What `read` makes of a file, which is fetched once; null if it is not to be had. */
+  async #keep(name, file, read) {
     const path = pathOf(name, file);
-    if (!this.published[name]?.files[file]) return Promise.resolve(null);
-    if (!this.#kept.has(path)) {
-      const reading = this.#server.fetch(path).then(read);
-      reading.catch(() => this.#kept.delete(path));
-      this.#kept.set(path, reading);
+    if (!this.published[name]?.files[file]) return null;
+    try {
+      if (!this.#kept.has(path)) this.#kept.set(path, this.#server.fetch(path).then(read));
+      return await this.#kept.get(path);
+    } catch (error) {
+      this.#kept.delete(path);
+      if (error instanceof Refusal) return null;
+      throw error;
     }
-    return this.#kept.get(path);
   }
 }
 

@@ -64,7 +64,7 @@ export class Gallery {
   }
 
   async #fillCard({ name }, body) {
-    const text = (await this.#catalogue.text(name, "README.md")).replace(/^---[\s\S]*?\n---\n/, "");
+    const text = ((await this.#catalogue.text(name, "README.md")) ?? "It cannot be had.").replace(/^---[\s\S]*?\n---\n/, "");
     body.replaceChildren(make("pre", { tabindex: 0, "aria-label": `Card of ${name}` }, text));
   }
 
@@ -74,7 +74,7 @@ export class Gallery {
     const chart = make("div", { class: "chart", role: "img" });
     const help = "Validated discounted return over episodes of training, one line per seed; dotted what is possible.";
     body.replaceChildren(make("p", {}, help), chart);
-    const lines = drawCurves(chart, await this.#catalogue.text(name, "curves.csv"), optimal ?? known ?? null);
+    const lines = drawCurves(chart, (await this.#catalogue.text(name, "curves.csv")) ?? "", optimal ?? known ?? null);
     chart.setAttribute("aria-label", "Learning curves");
     body.append(make("p", {}, `${lines.join("; ")}.`));
   }

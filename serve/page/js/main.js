@@ -1,5 +1,6 @@
 // The page begins here: find out what is served, ask for a key if one is needed, and start.
 
+import { benchmarkOf } from "./benchmarks.js";
 import { Catalogue } from "./catalogue.js";
 import { Chooser } from "./chooser.js";
 import { showCondition } from "./condition.js";
@@ -22,8 +23,12 @@ async function start() {
     return;
   }
   byId("key-form").hidden = true;
-  const lab = new Lab(server, catalogue);
-  new Chooser(catalogue.agents, (choice) => lab.begin(choice)).start();
+  if (catalogue.agents.some((agent) => benchmarkOf(agent.env_id))) {
+    const lab = new Lab(server, catalogue);
+    new Chooser(catalogue.agents, (choice) => lab.begin(choice)).start();
+  } else {
+    showCondition("problem", "No agent is served that plays one of the worlds of this page.");
+  }
   new Gallery(byId("gallery"), server, catalogue);
 }
 

@@ -11,18 +11,18 @@ const INT64 = 7;
 
 /**
  * Return the modulated layers in their order, the output layer last: `{units, bias, kernel}`, kernel being one
- * Float32Array of Z numbers for each unit. None if the graph modulates nothing.
+ * Float32Array of Z numbers for each unit. There are none if the graph modulates nothing, or in another way.
  */
 export function readModulation(bytes) {
   const graph = parseGraph(bytes);
   const product = graph.nodes.find((node) => node.type === "MatMul" && node.inputs[0] === "z");
   const sum = product && graph.nodes.find((node) => node.inputs.includes(product.outputs[0]));
   const split = sum && graph.nodes.find((node) => node.type === "Split" && node.inputs[0] === sum.outputs[0]);
-  if (!split) return [];
-  const kernel = graph.tensors.get(product.inputs[1]);
-  const bias = graph.tensors.get(sum.inputs.find((name) => graph.tensors.has(name)));
-  const sizes = [...graph.tensors.get(split.inputs[1]).numbers].map(Number);
-  return scaleBlocks(sizes).map(({ units, first }) => ({
+  const kernel = graph.tensors.get(product?.inputs[1]);
+  const bias = graph.tensors.get(sum?.inputs.find((name) => graph.tensors.has(name)));
+  const sizes = graph.tensors.get(split?.inputs[1]);
+  if (!kernel || !bias || !sizes) return [];
+  return scaleBlocks([...sizes.numbers].map(Number)).map(({ units, first }) => ({
     units,
     bias: bias.numbers.slice(first, first + units),
     kernel: Array.from({ length: units }, (_, unit) => column(kernel, first + unit)),
