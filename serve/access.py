@@ -4,7 +4,6 @@ import hashlib
 import hmac
 from collections.abc import Iterable
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
 
@@ -53,8 +52,8 @@ class Access:
         Raises:
             Problem: 403, the request says that it comes from such a page.
         """
-        origin = connection.headers.get("origin")
-        if not origin or origin in self._origins or urlsplit(origin).netloc == connection.headers.get("host"):
+        origin, host = connection.headers.get("origin"), connection.headers.get("host")
+        if not origin or origin in self._origins or origin in (f"http://{host}", f"https://{host}"):
             return
         raise Problem(403, "foreign-origin", f"Pages of another origin may not connect. Received: {origin!r}")
 

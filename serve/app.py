@@ -10,12 +10,14 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
 from nmn_keras.runtime import OnnxAgent
-from serve import problems
+from serve import open_inference, problems
 from serve.access import Access
 from serve.condition import Condition
+from serve.documentation import Documentation
 from serve.metrics import Metrics
 from serve.native import Native
 from serve.open_inference import OpenInference
+from serve.openapi import Group
 from serve.operations import Observer, make_routes
 from serve.pages import Page
 from serve.rounds import Rounds
@@ -65,14 +67,23 @@ def create_app(
         app.state.ready = False
         await store.close()
 
-    operations = [*native.operations(), *inference.operations(), *condition.operations()]
-    routes = make_routes(operations, access, Observer(metrics, access_log))
+    stream = Stream(native, access)
+    groups = [
+        Group("native", "Sessions and their steps, in JSON.", native.operations()),
+        Group("stream", stream.__doc__ or ""),
+        Group("open inference", open_inference.__doc__ or "", inference.operations()),
+        Group("condition", "For operators and their probes.", condition.operations()),
+    ]
+    documentation = Documentation(groups, keyed=bool(api_keys), agent=next(iter(agents), "AGENT"))
+    operations = [operation for group in groups for operation in group.operations]
+    routes = make_routes([*operations, *documentation.operations()], access, Observer(metrics, access_log))
     app = Starlette(
-        routes=[*routes, *Stream(native, access).routes(), *Page(agents, access, zoo_directory).routes()],
+        routes=[*routes, *stream.routes(), *Page(agents, access, zoo_directory).routes()],
         middleware=[_cross_origin(cors_origins)] if cors_origins else [],
         lifespan=lifespan,
     )
     app.state.ready = False
+    app.router.redirect_slashes = False  # a path with a slash too many is unknown, like any other
     problems.install(app)
     return app
 

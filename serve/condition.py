@@ -25,7 +25,7 @@ class Condition:
         return [
             Operation("GET", "/health/live", self.is_live, None, Health, public=True),
             Operation("GET", "/health/ready", self.is_ready, None, Health, refusals=(503,), public=True),
-            Operation("GET", "/metrics", self.show_metrics),
+            Operation("GET", "/metrics", self.show_metrics, None, str, gives=("text/plain",), refusals=(503,)),
         ]
 
     async def is_live(self, request: Request) -> Response:

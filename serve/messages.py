@@ -34,14 +34,7 @@ class Empty(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Step(msgspec.Struct, Generic[Row, Number], forbid_unknown_fields=True):
-    """One step of a session.
-
-    `observation`: O numbers, environment units; N rows of them in a session of `batch` N above 1.
-    `reward`: of the previous step, required after the first step, at which it can only be 0; N numbers.
-    `action`: A numbers, the action played at the previous step, if it was not the one answered; N rows.
-    `step`: the number that the answer will have. With that of the last step the same message gives the same answer
-    again and changes nothing, so that a client can repeat a request whose answer was lost.
-    """
+    """One step of a session: what `OneStep` and `ManySteps` have in common."""
 
     observation: Row
     reward: Number | None = None
@@ -49,8 +42,25 @@ class Step(msgspec.Struct, Generic[Row, Number], forbid_unknown_fields=True):
     step: Count | None = None
 
 
-OneStep = Step[list[float], float]
-ManySteps = Step[list[list[float]], list[float]]
+class OneStep(Step[list[float], float]):
+    """One step of a session of `batch` 1.
+
+    `observation`: O numbers, environment units.
+    `reward`: of the previous step, required after the first step, at which it can only be 0.
+    `action`: A numbers, the action played at the previous step, if it was not the one answered.
+    `step`: the number that the answer will have. With that of the last step the same message gives the same answer
+    again and changes nothing, so that a client can repeat a request whose answer was lost.
+    """
+
+
+class ManySteps(Step[list[list[float]], list[float]]):
+    """One step of a session of `batch` N above 1.
+
+    `observation`: N rows of O numbers.
+    `reward`: N numbers.
+    `action`: N rows of A numbers.
+    `step`: as in `OneStep`.
+    """
 
 
 class StatelessStep(msgspec.Struct, forbid_unknown_fields=True):
@@ -104,17 +114,27 @@ class SessionAnswer(msgspec.Struct):
 
 
 class StepAnswer(msgspec.Struct, Generic[Row], omit_defaults=True):
-    """The action to play, A numbers in environment units, how many steps were taken, and what else was asked for.
-
-    `z`: the neuromodulatory signal, Z numbers. `action_mean`, `action_log_std`: the policy, A numbers in network units.
-    In a session of `batch` N above 1 there are N rows of each.
-    """
+    """What is answered to a step: what `OneStepAnswer` and `ManyStepsAnswer` have in common."""
 
     action: Row
     step: int
     z: Row | None = None
     action_mean: Row | None = None
     action_log_std: Row | None = None
+
+
+class OneStepAnswer(StepAnswer[list[float]]):
+    """The action to play, how many steps were taken, and what else was asked for, in a session of `batch` 1.
+
+    `action`: A numbers, environment units.
+    `step`: steps taken since the session was opened or reset.
+    `z`: the neuromodulatory signal, Z numbers; absent where the agent has none.
+    `action_mean`, `action_log_std`: the policy, A numbers in network units.
+    """
+
+
+class ManyStepsAnswer(StepAnswer[list[list[float]]]):
+    """As `OneStepAnswer`, with N rows of everything, in a session of `batch` N above 1."""
 
 
 class StatelessStepAnswer(msgspec.Struct):

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from secrets import randbits
-from typing import Any
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 import numpy as np
@@ -19,18 +19,19 @@ from serve.answers import answer
 from serve.bodies import decode, read_body, read_message
 from serve.metrics import Metrics
 from serve.operations import Operation
-from serve.problems import Problem, expired_session, invalid_input, unknown_agent, unknown_session
+from serve.problems import Problem, invalid_input, unknown_agent
 from serve.rounds import Plan, Rounds
 from serve.sessions import Session, layout_of
 from serve.steps import plan_step
-from serve.stores import Gone, Store
+from serve.stores import Store
 
 CREATE = msgspec.json.Decoder(messages.Create)
 EMPTY = msgspec.json.Decoder(messages.Empty)
 ONE_STEP, MANY_STEPS = msgspec.json.Decoder(messages.OneStep), msgspec.json.Decoder(messages.ManySteps)
 SNAPSHOT = msgspec.json.Decoder(messages.Snapshot)
-INCLUDABLE = ("z", "action_mean", "action_log_std")
-INCLUDE = {"include": f"further outputs, separated by commas: {', '.join(INCLUDABLE)}"}
+Includable = Literal["z", "action_mean", "action_log_std"]
+INCLUDABLE: tuple[str, ...] = get_args(Includable)
+INCLUDE = {"include": Annotated[list[Includable], msgspec.Meta(description="Further outputs, separated by commas.")]}
 MEMBERS = {name: name for name in ("observation", "prev_action", "prev_reward", "state")}
 STATELESS_STEP = msgspec.json.Decoder(messages.StatelessStep)
 
@@ -58,16 +59,18 @@ class Native:
     def operations(self) -> list[Operation]:
         """Return what can be asked, what is asked most first."""
         one, agent = "/v1/sessions/{session}", "/v1/agents/{agent}"
-        described = messages.SessionAnswer
+        described, lost = messages.SessionAnswer, (404, 410, 503)
+        zeros = self.example_observation()
         return [
             Operation(
                 "POST",
                 f"{one}/step",
                 self.step_session,
                 messages.OneStep | messages.ManySteps,
-                messages.StepAnswer[list[float]] | messages.StepAnswer[list[list[float]]],
+                messages.OneStepAnswer | messages.ManyStepsAnswer,
                 query=INCLUDE,
-                refusals=(404, 409, 410),
+                refusals=(*lost, 409),
+                example={"observation": zeros},
             ),
             Operation(
                 "POST",
@@ -76,22 +79,34 @@ class Native:
                 messages.StatelessStep,
                 messages.StatelessStepAnswer,
                 refusals=(404,),
+                example={"observation": zeros},
             ),
-            Operation("POST", f"{one}/episode", self.begin_episode, messages.Empty, described, refusals=(404, 410)),
-            Operation("POST", f"{one}/reset", self.reset_session, messages.Empty, described, refusals=(404, 410)),
-            Operation("POST", f"{one}/lock", self.lock_session, messages.Empty, described, refusals=(404, 409, 410)),
-            Operation("POST", f"{one}/unlock", self.unlock_session, messages.Empty, described, refusals=(404, 410)),
-            Operation("POST", f"{one}/fork", self.fork_session, messages.Empty, described, 201, refusals=(404, 410)),
-            Operation("GET", f"{one}/state", self.get_state, None, messages.Snapshot, refusals=(404, 410)),
-            Operation("PUT", f"{one}/state", self.put_state, messages.Snapshot, described, refusals=(404, 409, 410)),
-            Operation("GET", one, self.show_session, None, described, refusals=(404, 410)),
-            Operation("DELETE", one, self.delete_session, status=204, refusals=(404, 410)),
+            Operation("POST", f"{one}/episode", self.begin_episode, messages.Empty, described, refusals=lost),
+            Operation("POST", f"{one}/reset", self.reset_session, messages.Empty, described, refusals=lost),
+            Operation("POST", f"{one}/lock", self.lock_session, messages.Empty, described, refusals=(*lost, 409)),
+            Operation("POST", f"{one}/unlock", self.unlock_session, messages.Empty, described, refusals=lost),
+            Operation("POST", f"{one}/fork", self.fork_session, messages.Empty, described, 201, refusals=lost),
+            Operation("GET", f"{one}/state", self.get_state, None, messages.Snapshot, refusals=lost),
+            Operation("PUT", f"{one}/state", self.put_state, messages.Snapshot, described, refusals=(*lost, 409)),
+            Operation("GET", one, self.show_session, None, described, refusals=lost),
+            Operation("DELETE", one, self.delete_session, status=204, refusals=lost),
             Operation(
-                "POST", f"{agent}/sessions", self.create_session, messages.Create, described, 201, refusals=(404,)
+                "POST",
+                f"{agent}/sessions",
+                self.create_session,
+                messages.Create,
+                described,
+                201,
+                refusals=(404, 503),
+                example={"deterministic": False, "seed": 7},
             ),
             Operation("GET", agent, self.show_agent, None, messages.AgentCard, refusals=(404,)),
             Operation("GET", "/v1/agents", self.list_agents, None, messages.AgentList),
         ]
+
+    def example_observation(self) -> list[float]:
+        """Return an observation that the first agent takes, for the documentation."""
+        return [0.0] * next((agent.observation_size for agent in self.agents.values()), 1)
 
     async def list_agents(self, request: Request) -> Response:
         """List the served agents."""
@@ -225,14 +240,9 @@ class Native:
         """Return a session as it is now.
 
         Raises:
-            Problem: 404, 410, 409: there is none (any more).
+            Problem: 404, 410: there is none (any more), or its agent is not served in that version.
         """
-        (session,) = await self.store.load([_key(session_id)])
-        if session is Gone.EXPIRED:
-            raise expired_session()
-        if isinstance(session, Gone) or session.owner != owner:
-            raise unknown_session()
-        return session
+        return await self.rounds.take(_key(session_id), owner, _keep)
 
     async def discard(self, session_id: str, owner: str) -> None:
         """End a session if it is there."""

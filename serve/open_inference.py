@@ -8,31 +8,50 @@ With one the server keeps the memory: `observation` alone, from the second step 
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
 
+from nmn_keras import __version__
 from nmn_keras.runtime import InvalidInput, OnnxAgent
-from serve import messages, tensors
+from serve import messages, protocol, tensors
 from serve.access import Access
 from serve.bodies import read_bytes
 from serve.native import Native
-from serve.operations import Handler, Operation
+from serve.operations import Operation
 from serve.problems import Problem
 from serve.rounds import Plan
 from serve.sessions import Session, layout_of
 from serve.steps import plan_step
-from serve.tensors import InferRequest, Refused
+from serve.tensors import HEADER, InferRequest, Refused
 
 VERSION = "1"
 EXTENSIONS = ("sequence", "sequence(string_id)", "binary_tensor_data")
 MEMORY = ("prev_action", "prev_reward", "state_in")
+MEDIA_TYPES = ("application/json", "application/octet-stream")
+BINARY = {
+    HEADER: Annotated[int, msgspec.Meta(ge=0, description="Length of the JSON, if binary tensors follow it.")],
+}
 STRING_ID_BYTES = 128
 """Longest string that Triton takes for a sequence id."""
+
+
+def refuse(problem: Problem) -> Response:
+    """Return a problem in the protocol's form, a JSON object with the member `error`."""
+    path = f" (at {problem.details.path})" if problem.details.path else ""
+    status = 400 if problem.details.status == 422 else problem.details.status
+    return _json(protocol.Failure(problem.details.detail + path), status, problem.headers)
+
+
+def _json(message: msgspec.Struct, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(msgspec.json.encode(message), status, headers, media_type="application/json")
+
+
+FORM: dict[str, Any] = {"refuse": refuse, "failure": protocol.Failure}
+"""How the protocol puts what went wrong."""
 
 
 @dataclass(frozen=True)
@@ -44,48 +63,69 @@ class OpenInference:
 
     def operations(self) -> list[Operation]:
         """Return what can be asked, what is asked most first."""
-        models = ("/v2/models/{model}", "/v2/models/{model}/versions/{version}")
+        live, ready = protocol.ServerLive, protocol.ServerReady
+        health: dict[str, Any] = {"public": True, "refuse": refuse, "failure": ready}
         return [
-            *(self._of_model("POST", f"{path}/infer", self.infer) for path in models),
-            *(self._of_model("GET", f"{path}/ready", self.is_model_ready) for path in models),
-            *(self._of_model("GET", path, self.show_model) for path in models),
-            Operation("GET", "/v2/health/live", self.is_live, public=True, refuse=refuse),
-            Operation("GET", "/v2/health/ready", self.is_ready, public=True, refuse=refuse),
-            Operation("GET", "/v2", self.show_server, refuse=refuse),
+            *self._operations_of_model("/v2/models/{model}"),
+            *self._operations_of_model("/v2/models/{model}/versions/{version}"),
+            Operation("GET", "/v2/health/live", self.is_server_live, None, live, **health),
+            Operation("GET", "/v2/health/ready", self.is_server_ready, None, ready, refusals=(503,), **health),
+            Operation("GET", "/v2", self.show_server, None, protocol.ServerMetadata, **FORM),
         ]
 
-    def _of_model(self, method: str, path: str, handler: Handler) -> Operation:
-        return Operation(method, path, handler, refusals=(404,), refuse=refuse)
+    def _operations_of_model(self, path: str) -> list[Operation]:
+        observation = self.native.example_observation()
+        tensor = {"name": "observation", "shape": [1, len(observation)], "datatype": "FP32", "data": observation}
+        return [
+            Operation(
+                "POST",
+                f"{path}/infer",
+                self.infer,
+                tensors.InferRequest,
+                tensors.InferAnswer,
+                headers=BINARY,
+                takes=MEDIA_TYPES,
+                gives=MEDIA_TYPES,
+                refusals=(403, 404, 503),
+                example={"inputs": [tensor], "parameters": {"sequence_id": 42, "sequence_start": True}},
+                **FORM,
+            ),
+            Operation("GET", f"{path}/ready", self.is_model_ready, None, protocol.ModelReady, refusals=(404,), **FORM),
+            Operation("GET", path, self.show_model, None, protocol.ModelMetadata, refusals=(404,), **FORM),
+        ]
 
     async def show_server(self, request: Request) -> Response:
         """Name the server and the extensions it speaks."""
-        return _json({"name": "nmn_keras", "version": version("nmn_keras"), "extensions": EXTENSIONS})
+        return _json(protocol.ServerMetadata("nmn_keras", __version__, [*EXTENSIONS]))
 
-    async def is_live(self, request: Request) -> Response:
+    async def is_server_live(self, request: Request) -> Response:
         """Whether the process answers."""
-        return _json({"live": True})
+        return _json(protocol.ServerLive(True))
 
-    async def is_ready(self, request: Request) -> Response:
+    async def is_server_ready(self, request: Request) -> Response:
         """Whether agents are loaded and have stepped."""
-        return _json({"ready": request.app.state.ready}, 200 if request.app.state.ready else 503)
+        return _json(protocol.ServerReady(request.app.state.ready), 200 if request.app.state.ready else 503)
 
     async def is_model_ready(self, request: Request) -> Response:
         """Whether an agent can be stepped."""
         name, _ = self._find(request)
-        return _json({"name": name, "ready": True})
+        return _json(protocol.ModelReady(name, True))
 
     async def show_model(self, request: Request) -> Response:
         """Show an agent's inputs and outputs."""
         name, agent = self._find(request)
-        sizes = {"inputs": _inputs(agent), "outputs": _outputs(agent)}
-        tensors_of = {
-            kind: [{"name": n, "datatype": "FP32", "shape": [-1, size]} for n, size in named.items()]
-            for kind, named in sizes.items()
-        }
-        return _json({"name": name, "versions": [VERSION], "platform": "onnxruntime_onnx", **tensors_of})
+        inputs, outputs = (
+            [protocol.TensorMetadata(tensor, "FP32", [-1, size]) for tensor, size in sizes.items()]
+            for sizes in (_inputs(agent), _outputs(agent))
+        )
+        return _json(protocol.ModelMetadata(name, [VERSION], "onnxruntime_onnx", inputs, outputs))
 
     async def infer(self, request: Request) -> Response:
-        """Take a step, stateless or of a sequence."""
+        """Take a step, stateless or of a sequence.
+
+        Tensors that are not in the JSON follow it, little-endian; the header `Inference-Header-Content-Length` of the
+        request, or of the answer, then says where the JSON ends.
+        """
         name, agent = self._find(request)
         self.access.check_origin(request)
         body = await read_bytes(request, self.native.max_body_bytes)
@@ -156,17 +196,6 @@ class OpenInference:
         except msgspec.ValidationError as error:
             raise Refused(f"Unable to parse the parameters of the sequence: {error}") from error
         return self.native.fresh(name, message, owner)
-
-
-def refuse(problem: Problem) -> Response:
-    """Return a problem in the protocol's form, a JSON object with the member `error`."""
-    path = f" (at {problem.details.path})" if problem.details.path else ""
-    status = 400 if problem.details.status == 422 else problem.details.status
-    return _json({"error": problem.details.detail + path}, status, problem.headers)
-
-
-def _json(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(msgspec.json.encode(content), status, headers, media_type="application/json")
 
 
 def _inputs(agent: OnnxAgent) -> dict[str, int]:

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from serve.access import Access
 from serve.metrics import Metrics
-from serve.problems import Problem
+from serve.problems import Problem, ProblemDetails
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -25,18 +25,28 @@ class Operation(msgspec.Struct, frozen=True):
     handler: Handler
     """Its docstring says what the operation does."""
     body: Any = None
-    """The message it takes."""
+    """The message it takes, one of several if it is a union."""
     answer: Any = None
     """The message it gives."""
     status: int = 200
-    query: dict[str, str] = {}
-    """Query parameters and what they do."""
+    query: dict[str, Any] = {}
+    """Query parameters: their types, described."""
+    headers: dict[str, Any] = {}
+    """Request headers that say something of the body: their types, described."""
+    takes: tuple[str, ...] = ("application/json",)
+    """Media types of the body."""
+    gives: tuple[str, ...] = ("application/json",)
+    """Media types of the answer."""
+    example: Any = None
+    """A body that the first served agent takes."""
     refusals: tuple[int, ...] = ()
-    """Statuses of its problems, beside those that every operation has."""
+    """Statuses of its problems, beside those that follow from its body and from API keys."""
     public: bool = False
     """Whether it is answered without an API key."""
     refuse: Callable[[Problem], Response] = Problem.response
     """Puts a problem into the form of its protocol."""
+    failure: Any = ProblemDetails
+    """The message that `refuse` writes."""
 
 
 class Observer:

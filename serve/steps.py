@@ -69,6 +69,13 @@ def plan_step(session: Session, agent: OnnxAgent, message: Step[Any, Any]) -> Pl
         rewards = [0.0] * session.batch
     else:
         rewards = [reward] if one else reward
+    if len(rewards) != session.batch:  # numpy would give one number to all rows, or a row that of another session
+        raise Problem(
+            422,
+            "invalid-input",
+            f"`reward` needs one number for each of {session.batch} environments. Received: {len(rewards)} numbers",
+            "$.reward",
+        )
     return PlannedStep(session, observation, action, rewards, digest)
 
 

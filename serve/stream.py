@@ -19,7 +19,7 @@ CLEAN_CLOSE = 1000
 
 @dataclass(frozen=True)
 class Stream:
-    """The stream of each agent, over the sessions of the native API.
+    """The stream of each agent, a WebSocket over the sessions of the native API.
 
     `/v1/agents/{agent}/stream` opens a session as its query says (`batch`, `deterministic`, `seed`, `ttl_seconds`) or
     goes on with one (`session`); `include` asks for further outputs. The first message from the server describes the

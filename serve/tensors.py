@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -21,11 +21,16 @@ class Refused(Problem):
         super().__init__(status, "refused", reason)
 
 
+Size = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+# An array of numpy has at most 64 dimensions, and the product of very many sizes takes long to compute.
+Shape = Annotated[list[Size], msgspec.Meta(min_length=1, max_length=8)]
+
+
 class InferInput(msgspec.Struct):
     """An input tensor; its data follow the JSON where `parameters` holds `binary_data_size`."""
 
     name: str
-    shape: list[int]
+    shape: Shape
     datatype: str
     parameters: dict[str, Any] = {}
     data: Any = None
@@ -45,6 +50,25 @@ class InferRequest(msgspec.Struct):
     id: str | None = None
     parameters: dict[str, Any] = {}
     outputs: list[RequestedOutput] = []
+
+
+class InferOutput(msgspec.Struct, omit_defaults=True):
+    """An output tensor; its data follow the JSON where `parameters` holds `binary_data_size`."""
+
+    name: str
+    datatype: str
+    shape: list[int]
+    parameters: dict[str, Any] = {}
+    data: list[float] | None = None
+
+
+class InferAnswer(msgspec.Struct, omit_defaults=True):
+    """The outputs of an inference."""
+
+    model_name: str
+    model_version: str
+    outputs: list[InferOutput]
+    id: str | None = None
 
 
 REQUEST = msgspec.json.Decoder(InferRequest)
@@ -73,6 +97,7 @@ def read(body: bytes, headers: Mapping[str, str]) -> tuple[InferRequest, dict[st
         binary = binary[taken:]
     if len(binary):
         raise Refused(f"unexpected additional input data of {len(binary)} bytes")
+    _check_outputs(message)
     return message, arrays
 
 
@@ -83,18 +108,26 @@ def write(name: str, version: str, message: InferRequest, outputs: Mapping[str, 
     described, blobs = [], []
     for output in wanted:
         array = np.ascontiguousarray(outputs[output.name], WIRE)
-        about: dict[str, Any] = {"name": output.name, "datatype": "FP32", "shape": array.shape}
+        about = InferOutput(output.name, "FP32", list(array.shape))
         if output.parameters.get("binary_data", every) is True:
             blobs.append(array.tobytes())
-            about["parameters"] = {"binary_data_size": array.nbytes}
+            about.parameters = {"binary_data_size": array.nbytes}
         else:
-            about["data"] = array.ravel().tolist()
+            about.data = array.ravel().tolist()
         described.append(about)
-    answer = {"model_name": name, "model_version": version, "outputs": described}
-    head = msgspec.json.encode(answer if message.id is None else {"id": message.id, **answer})
+    head = msgspec.json.encode(InferAnswer(name, version, described, message.id))
     if not blobs:
         return Response(head, media_type="application/json")
     return Response(b"".join([head, *blobs]), 200, {HEADER: str(len(head))}, "application/octet-stream")
+
+
+def _check_outputs(message: InferRequest) -> None:
+    """Whether each is wanted once: a small request for one output very often would have a huge answer."""
+    wanted: set[str] = set()
+    for output in message.outputs:
+        if output.name in wanted:
+            raise Refused(f"output '{output.name}' is requested twice")
+        wanted.add(output.name)
 
 
 def _header_length(text: str | None, available: int) -> int:
@@ -113,12 +146,10 @@ def _array(tensor: InferInput, size: Any, binary: memoryview) -> tuple[np.ndarra
     """The tensor's array, and how many bytes of `binary` it took."""
     if tensor.datatype != "FP32":
         raise Refused(f"input '{tensor.name}' must be of datatype FP32. Received: {tensor.datatype}")
-    if not tensor.shape or min(tensor.shape) < 0:
-        raise Refused(f"input '{tensor.name}' has an invalid shape. Received: {tensor.shape}")
     count = math.prod(tensor.shape)
     if size is None:
         return _from_json(tensor, count), 0
-    if size != count * WIRE.itemsize or size > len(binary) or isinstance(size, bool):
+    if type(size) is not int or size != count * WIRE.itemsize or size > len(binary):  # 4.0 equals 4
         raise Refused(
             f"input '{tensor.name}' of shape {tensor.shape} needs {count * WIRE.itemsize} bytes of binary data. "
             f"Received: binary_data_size {size!r}, {len(binary)} bytes"

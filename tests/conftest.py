@@ -48,3 +48,12 @@ def runs(tmp_path_factory):
 
     directory = tmp_path_factory.mktemp("runs")
     return {kind: tiny_runs.train(kind, directory) for kind in tiny_runs.OPTIONS}
+
+
+@pytest.fixture(scope="session")
+def agents(tmp_path_factory):
+    """The directory of a zoo of small agents, for servers."""
+    from onnx_agents import TinyAgent, loud_agent, write_zoo
+
+    directory = tmp_path_factory.mktemp("agents") / "zoo"
+    return write_zoo(directory, TinyAgent("tiny"), TinyAgent("pair", 2, 2, seed=1), loud_agent())

@@ -5,7 +5,6 @@ import json
 import httpx
 import numpy as np
 import pytest
-from onnx_agents import TinyAgent, write_zoo
 from server_process import serving
 from tritonclient.http import InferenceServerClient, InferInput
 from tritonclient.utils import InferenceServerException
@@ -16,11 +15,6 @@ from nmn_keras.client import AgentClient, ServerError
 
 ANN, BOB = "ann-0123456789abcdef", "bob-0123456789abcdef"
 PAGE = "https://robots.example"
-
-
-@pytest.fixture(scope="module")
-def agents(tmp_path_factory):
-    return write_zoo(tmp_path_factory.mktemp("serve") / "zoo", TinyAgent("tiny"))
 
 
 @pytest.fixture(scope="module")

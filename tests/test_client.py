@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from lossy_forwarder import CUT, Forwarder
-from onnx_agents import TinyAgent, write_zoo
 from server_process import ROOT, serving
 
 from nmn_keras import envs, zoo
@@ -36,12 +35,6 @@ from nmn_keras.evaluation import evaluate
 BAD_GATEWAY = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 9\r\nConnection: close\r\n\r\nno server"
 STEPS = 60
 KINDS = [(cls, transport) for cls in (AgentClient, AsyncAgentClient) for transport in ("http", "websocket")]
-
-
-@pytest.fixture(scope="module")
-def agents(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("client") / "zoo"
-    return write_zoo(directory, TinyAgent("tiny"), TinyAgent("pair", 2, 2, seed=1))
 
 
 @pytest.fixture(scope="module")
@@ -214,7 +207,7 @@ def test_errors_come_with_the_words_of_the_server(connect, url):
     httpx.delete(f"{url}/v1/sessions/{client.session}")
     with pytest.raises(UnknownSession, match="No such session is open"):
         client.step([0.1, 0.2], 1.0)
-    with pytest.raises(ServerError, match="Served: pair, tiny") as caught:
+    with pytest.raises(ServerError, match="Served: loud, pair, tiny") as caught:
         connect("b9-nmn")
     assert caught.value.status == 404 and not isinstance(caught.value, UnknownSession)
     with pytest.raises(ServerError, match="batch") as caught:

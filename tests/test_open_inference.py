@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx_agents import TinyAgent, write_zoo
 from server_process import serving
 from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput
 from tritonclient.utils import InferenceServerException
@@ -16,13 +15,6 @@ from tritonclient.utils import InferenceServerException
 from nmn_keras import zoo
 
 OUTPUTS = ("action", "action_mean", "action_log_std", "z", "state_out")
-
-
-@pytest.fixture(scope="module")
-def agents(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("serve") / "zoo"
-    write_zoo(directory, TinyAgent("tiny"), TinyAgent("pair", 2, 2, seed=1))
-    return directory
 
 
 @pytest.fixture(scope="module")
@@ -173,8 +165,9 @@ def test_an_unknown_model_is_404_and_foreign_pages_are_kept_out(url):
     for path in ("none/infer", "tiny/versions/2/infer"):
         answer = httpx.post(f"{url}/v2/models/{path}", json={"inputs": []})
         assert answer.status_code == 404 and "unknown model" in answer.json()["error"]
-    answer = httpx.post(f"{url}/v2/models/tiny/infer", json={"inputs": []}, headers={"Origin": "http://evil.example"})
-    assert answer.status_code == 403
+    for origin in ("http://evil.example", "http://[", "null"):
+        answer = httpx.post(f"{url}/v2/models/tiny/infer", json={"inputs": []}, headers={"Origin": origin})
+        assert answer.status_code == 403
 
 
 TENSOR = {"name": "observation", "shape": [1, 1], "datatype": "FP32"}
@@ -201,12 +194,36 @@ SEQUENCE = {"sequence_id": 9, "sequence_start": True}
         {"parameters": {"binary_data_size": -4}},
         {"parameters": {"binary_data_size": "4"}},
         {"parameters": {"binary_data_size": True}},
+        {"shape": [2**62] * 300, "data": [1.0]},
+        {"shape": [1] * 300, "data": [1.0]},
+        {"shape": [10**4000] * 8, "data": [1.0]},
     ],
 )
 def test_bad_tensors_are_refused(url, tensor):
     body = {"parameters": SEQUENCE, "inputs": [{**TENSOR, **tensor}]}
     answer = httpx.post(f"{url}/v2/models/tiny/infer", content=json.dumps(body))
     assert answer.status_code == 400 and answer.json()["error"], answer.text
+
+
+def test_a_size_of_binary_data_is_a_whole_number(url):
+    tensor = {**TENSOR, "parameters": {"binary_data_size": 4.0}}
+    head = json.dumps({"parameters": SEQUENCE, "inputs": [tensor]}).encode()
+    sent = {"content": head + bytes(4), "headers": {"Inference-Header-Content-Length": str(len(head))}}
+    answer = httpx.post(f"{url}/v2/models/tiny/infer", **sent)
+    assert answer.status_code == 400 and "binary_data_size 4.0" in answer.json()["error"]
+
+
+def test_an_output_is_given_once(url):
+    body = {"parameters": SEQUENCE, "inputs": [{**TENSOR, "data": [0.5]}], "outputs": [{"name": "z"}, {"name": "z"}]}
+    answer = httpx.post(f"{url}/v2/models/tiny/infer", json=body)
+    assert answer.status_code == 400 and "'z'" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_each_row_of_a_sequence_needs_its_reward(triton, rows):
+    triton.infer("tiny", tensors(observation=[[0.5], [0.5]]), sequence_id=21, sequence_start=True)
+    with pytest.raises(InferenceServerException, match="reward"):
+        triton.infer("tiny", tensors(observation=[[0.5], [0.5]], prev_reward=[[1.0]] * rows), sequence_id=21)
 
 
 @settings(max_examples=300, deadline=None)

@@ -7,7 +7,6 @@ import gymnasium
 import httpx
 import numpy as np
 import pytest
-from onnx_agents import TinyAgent, loud_agent, write_zoo
 from server_process import serving
 
 from nmn_keras import zoo
@@ -16,13 +15,6 @@ from serve.problems import Problem
 from serve.sessions import lock_session, open_session
 
 NATIVE = {"Content-Type": "application/json"}
-
-
-@pytest.fixture(scope="module")
-def agents(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("serve") / "zoo"
-    write_zoo(directory, TinyAgent("tiny"), TinyAgent("pair", 2, 2, seed=1), loud_agent())
-    return directory
 
 
 @pytest.fixture(scope="module")
@@ -213,6 +205,7 @@ def test_an_unknown_agent_lists_the_served_ones(client, path):
 
 def test_unknown_routes_and_methods(client):
     assert "GET /v1/agents" in check_problem(client.get("/v1/nothing"), 404)["detail"]
+    check_problem(client.get("/v1/agents/"), 404)  # not a redirect, which would name the host that was asked for
     answer = client.get("/v1/agents/tiny/step")
     check_problem(answer, 405)
     assert answer.headers["allow"] == "POST"
@@ -372,6 +365,7 @@ def test_a_session_of_many_environments_is_as_many_sessions(client, agents):
         ({"observation": [0.0, 0.0], "reward": rewards}, "$.observation[0]"),
         ({"observation": observations[:2], "reward": rewards}, "$.observation"),
         ({"observation": observations, "reward": rewards[:2]}, "$.reward"),
+        ({"observation": observations, "reward": rewards[:1]}, "$.reward"),
         ({"observation": observations, "reward": 1.0}, "$.reward"),
         ({"observation": observations, "reward": rewards, "action": [[0.0, 0.0]]}, "$.action"),
     ):

@@ -9,15 +9,8 @@ import sys
 import httpx
 import numpy as np
 import pytest
-from onnx_agents import TinyAgent, loud_agent, write_zoo
+from onnx_agents import TinyAgent, write_zoo
 from server_process import ROOT, serving
-
-
-@pytest.fixture(scope="module")
-def agents(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("serve") / "zoo"
-    write_zoo(directory, TinyAgent("tiny"), TinyAgent("pair", 2, 2, seed=1), loud_agent())
-    return directory
 
 
 @pytest.fixture(scope="module")

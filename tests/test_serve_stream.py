@@ -6,19 +6,11 @@ import signal
 import httpx
 import numpy as np
 import pytest
-from onnx_agents import TinyAgent, write_zoo
 from server_process import serving
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from nmn_keras import zoo
-
-
-@pytest.fixture(scope="module")
-def agents(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("serve") / "zoo"
-    write_zoo(directory, TinyAgent("tiny"), TinyAgent("pair", 2, 2, seed=1))
-    return directory
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +70,7 @@ def test_a_lost_connection_is_resumed_and_a_closed_one_is_done(url):
 @pytest.mark.parametrize(
     ("agent", "query", "status", "word"),
     [
-        ("none", "", 404, "Served: pair, tiny"),
+        ("none", "", 404, "Served: loud, pair, tiny"),
         ("tiny", "?session=unknown", 404, "No such session"),
         ("tiny", "?batch=0", 422, "batch"),
         ("tiny", "?size=1", 422, "size"),

@@ -1,6 +1,7 @@
 import asyncio
 import time
 
+import httpx
 import numpy as np
 import pytest
 from msgspec import structs
@@ -10,7 +11,8 @@ from redis_process import redis_running
 
 from nmn_keras import zoo
 from nmn_keras.runtime import OnnxAgent
-from serve.messages import OneStep
+from serve.app import create_app
+from serve.messages import ManySteps, OneStep
 from serve.metrics import Metrics
 from serve.problems import Problem
 from serve.rounds import Rounds
@@ -18,6 +20,7 @@ from serve.sessions import layout_of, open_session
 from serve.steps import PlannedStep, plan_step, take_steps
 from serve.stores import Change, Gone, open_store
 from serve.stores.memory import MemoryStore
+from serve.stores.sqlite import SQLiteStore
 
 AGENT = OnnxAgent(TinyAgent("tiny").onnx())
 STORES = ("memory", "sqlite", "redis")
@@ -239,6 +242,46 @@ def test_rows_of_published_agents_do_not_depend_on_their_company(name):
         ]
         together = take_steps(agent, planned, 0.0)
         assert [session.record for session in alone] == [session.record for session in together]
+
+
+def test_one_number_too_few_is_not_made_up_for_by_one_too_many():
+    """Rewards of different sessions stand behind each other in the batch."""
+
+    async def run():
+        store = MemoryStore()
+        rounds = Rounds({"tiny": AGENT}, store, Metrics(["tiny"]))
+        for key in "ab":
+            await rounds.take(key, "", lambda session: session, fresh=fresh(store, batch=2))
+        for rewards in ({"a": None, "b": None}, {"a": [1.0], "b": [2.0, 3.0, 4.0]}):
+            asked = [
+                rounds.take(key, "", lambda s, own=own: plan_step(s, AGENT, ManySteps([[0.5], [0.5]], own)))
+                for key, own in rewards.items()
+            ]
+            answers = await asyncio.gather(*asked, return_exceptions=True)
+        assert [answer.details.path for answer in answers] == ["$.reward"] * 2
+
+    asyncio.run(run())
+
+
+def test_sessions_of_an_agent_that_is_not_served_any_more_are_gone(tmp_path):
+    async def ask(agents):
+        requests = [("GET", ""), ("GET", "/state"), ("POST", "/fork"), ("POST", "/reset"), ("POST", "/step")]
+        transport = httpx.ASGITransport(create_app(agents, SQLiteStore(tmp_path / "sessions.db")))
+        async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
+            if "tiny" in agents and agents["tiny"] is AGENT:
+                opened.append((await client.post("/v1/agents/tiny/sessions")).json()["session"])
+            url = f"/v1/sessions/{opened[0]}"
+            return [
+                (await client.request(method, url + path, json={"observation": [0.5]} if path == "/step" else None))
+                for method, path in requests
+            ]
+
+    opened: list[str] = []
+    assert [answer.status_code for answer in asyncio.run(ask({"tiny": AGENT}))] == [200, 200, 201, 200, 200]
+    for agents in ({"other": AGENT}, {"tiny": OnnxAgent(TinyAgent("tiny", seed=1).onnx())}):
+        answers = asyncio.run(ask(agents))
+        assert [answer.status_code for answer in answers] == [410] * 5
+        assert {answer.json()["type"] for answer in answers} == {"urn:problem-type:nmn:another-version"}
 
 
 @pytest.mark.parametrize("name", ["", "sqlite://", "sqlite:///", "sqlite:////no/such/folder/file", "postgres://x"])

@@ -10,14 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
-import pytest
-from onnx_agents import TinyAgent, write_zoo
 from server_process import ROOT, serving
-
-
-@pytest.fixture(scope="module")
-def agents(tmp_path_factory):
-    return write_zoo(tmp_path_factory.mktemp("serve") / "zoo", TinyAgent("tiny"), TinyAgent("pair", 2, 2, seed=1))
 
 
 def children(process):
