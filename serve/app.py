@@ -68,17 +68,19 @@ def create_app(
         await store.close()
 
     stream = Stream(native, access)
+    page = Page(agents, zoo_directory)
     groups = [
         Group("native", "Sessions and their steps, in JSON.", native.operations()),
         Group("stream", stream.__doc__ or ""),
         Group("open inference", open_inference.__doc__ or "", inference.operations()),
+        Group("page", page.__doc__ or "", page.operations()),
         Group("condition", "For operators and their probes.", condition.operations()),
     ]
     documentation = Documentation(groups, keyed=bool(api_keys), agent=next(iter(agents), "AGENT"))
     operations = [operation for group in groups for operation in group.operations]
     routes = make_routes([*operations, *documentation.operations()], access, Observer(metrics, access_log))
     app = Starlette(
-        routes=[*routes, *stream.routes(), *Page(agents, access, zoo_directory).routes()],
+        routes=[*routes, *stream.routes(), page.files()],
         middleware=[_cross_origin(cors_origins)] if cors_origins else [],
         lifespan=lifespan,
     )

@@ -10,12 +10,12 @@ import msgspec
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 
 from nmn_keras import zoo
 from nmn_keras.runtime import OnnxAgent
-from serve.access import Access
 from serve.answers import answer
+from serve.operations import Operation
 from serve.problems import Problem
 
 FOLDER = Path(__file__).parent / "page"
@@ -50,54 +50,56 @@ class Published(msgspec.Struct):
 
 
 class Page:
-    """The routes of the page: `/`, the files under `/page/`, and the published files of served agents under `/zoo/`.
+    """The page at `/`, its files under `/page/`, and the published files of served agents under `/zoo/`.
 
-    The page's own files hold no secret and need no key; an agent's do, as everything else. They are read once and sent
-    from memory, so that no address reaches another file.
+    The page's own files hold no secret and need no key. They are read once and sent from memory, so that no address
+    reaches another file.
 
     Args:
         agents: by the name they are served as.
-        access: decides who may have an agent's files.
         directory: of the published agents, see `nmn_keras.zoo.directory`.
     """
 
-    def __init__(self, agents: Mapping[str, OnnxAgent], access: Access, directory: zoo.Location = None):
+    def __init__(self, agents: Mapping[str, OnnxAgent], directory: zoo.Location = None):
         self._agents = agents
-        self._access = access
         self._zoo = directory
         self._files = _read_files()
 
-    def routes(self) -> list[Route]:
-        """Return the route table."""
+    def operations(self) -> list[Operation]:
+        """Return what can be asked."""
         return [
-            Route("/", self.show),
-            Route("/page/{file:path}", self.show),
-            Route("/zoo/index.json", self.list_published),
-            Route("/zoo/{agent}/{file}", self.download),
+            Operation("GET", "/", self.show_live_page, None, str, gives=("text/html",), public=True),
+            Operation("GET", "/zoo/index.json", self.list_published, None, Published),
+            Operation(
+                "GET",
+                "/zoo/{agent}/{file}",
+                self.get_published_file,
+                None,
+                bytes,
+                gives=("application/octet-stream",),
+                refusals=(404,),
+            ),
         ]
 
-    async def show(self, request: Request) -> Response:
-        """GET / and /page/{file}: a file of the page."""
-        name = request.path_params.get("file", "index.html")
-        file = self._files.get(name)
-        if file is None:
-            raise Problem(404, "unknown-file", f"The page has no such file. Received: {name!r}")
-        headers = {**GUARDED, "ETag": file.tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
-        if file.tag in request.headers.get("if-none-match", ""):
-            return Response(status_code=304, headers=headers)
-        if "gzip" not in request.headers.get("accept-encoding", ""):
-            return Response(file.content, headers=headers, media_type=file.media_type)
-        return Response(file.compressed, headers={**headers, "Content-Encoding": "gzip"}, media_type=file.media_type)
+    def files(self) -> Mount:
+        """Return the route of the page's files."""
+        return Mount("/page", routes=[Route("/{file:path}", self.show_file)])
+
+    async def show_live_page(self, request: Request) -> Response:
+        """Return the live page, on which an agent can be watched and its world be changed."""
+        return self._send(request, "index.html")
+
+    async def show_file(self, request: Request) -> Response:
+        """Return a file of the page."""
+        return self._send(request, request.path_params["file"])
 
     async def list_published(self, request: Request) -> Response:
-        """GET /zoo/index.json: what the zoo's index says of the served agents."""
-        self._access.owner(request)
+        """Return what the zoo's index says of the served agents."""
         cards = {name: card for name in self._agents if (card := self._card(name))}
         return answer(Published(zoo.INDEX_VERSION, cards))
 
-    async def download(self, request: Request) -> Response:
-        """GET /zoo/{agent}/{file}: a published file of a served agent, checked against its sha256."""
-        self._access.owner(request)
+    async def get_published_file(self, request: Request) -> Response:
+        """Return a published file of a served agent, checked against its sha256."""
         name, file = request.path_params["agent"], request.path_params["file"]
         known = self._card(name).get("files", {})
         if file not in known:
@@ -114,6 +116,17 @@ class Page:
         content = await run_in_threadpool(self._read, name, file)
         disposition = {"Content-Disposition": f'attachment; filename="{name}-{file}"'}
         return Response(content, headers={**headers, **disposition}, media_type="application/octet-stream")
+
+    def _send(self, request: Request, name: str) -> Response:
+        file = self._files.get(name)
+        if file is None:
+            raise Problem(404, "unknown-file", f"The page has no such file. Received: {name!r}")
+        headers = {**GUARDED, "ETag": file.tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+        if file.tag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        if "gzip" not in request.headers.get("accept-encoding", ""):
+            return Response(file.content, headers=headers, media_type=file.media_type)
+        return Response(file.compressed, headers={**headers, "Content-Encoding": "gzip"}, media_type=file.media_type)
 
     def _card(self, name: str) -> dict[str, Any]:
         """What is published of a served agent; nothing if it is another version of it that is served."""
