@@ -19,6 +19,7 @@ from serve.native import Native
 from serve.open_inference import OpenInference
 from serve.openapi import Group
 from serve.operations import STEP, Observer, Shortcut, make_routes
+from serve.pages import Page
 from serve.rounds import Rounds
 from serve.solo import solo_of
 from serve.stores import Store
@@ -36,6 +37,7 @@ def create_app(
     cors_origins: Sequence[str] = (),
     access_log: TextIO | None = None,
     counts: str | None = None,
+    zoo_directory: str | None = None,
 ) -> Starlette:
     """Return an application that serves agents.
 
@@ -48,6 +50,7 @@ def create_app(
         cors_origins: of pages that may connect, beside the server's own.
         access_log: where a line per answer goes.
         counts: directory where processes that serve the same port leave their counts, see `Metrics`.
+        zoo_directory: where the agents' published files are; the packaged zoo if absent.
     """
     store = MemoryStore() if store is None else store
     access = Access(api_keys, cors_origins)
@@ -69,10 +72,12 @@ def create_app(
         await store.close()
 
     stream = Stream(native, access)
+    page = Page(agents, zoo_directory)
     groups = [
         Group("native", "Sessions and their steps, in JSON.", native.operations()),
         Group("stream", stream.__doc__ or ""),
         Group("open inference", open_inference.__doc__ or "", inference.operations()),
+        Group("page", page.__doc__ or "", page.operations()),
         Group("condition", "For operators and their probes.", condition.operations()),
     ]
     documentation = Documentation(groups, keyed=bool(api_keys), agent=next(iter(agents), "AGENT"))
@@ -80,7 +85,7 @@ def create_app(
     routes = make_routes([*operations, *documentation.operations()], access, Observer(metrics, access_log))
     (step,) = (route.app for route in routes if route.path == "{session}".join(STEP))
     app = Starlette(
-        routes=[*routes, *stream.routes()],
+        routes=[*routes, *stream.routes(), page.files()],
         middleware=[*([_cross_origin(cors_origins)] if cors_origins else []), Middleware(Shortcut, endpoint=step)],
         lifespan=lifespan,
     )

@@ -34,7 +34,7 @@ class Documentation:
 
     def __init__(self, groups: Sequence[Group], *, keyed: bool, agent: str):
         own = Group(GROUP.name, GROUP.description, self.operations())
-        examples = {"agent": agent, "model": agent, "version": "1"}
+        examples = {"agent": agent, "file": "policy.onnx", "model": agent, "version": "1"}
         document = describe([*groups, own], examples, keyed=keyed)
         self._document = msgspec.json.encode(document)
         self._page = manual.write(document)

@@ -21,6 +21,7 @@ Beside these operations there is a WebSocket, one message per step, which OpenAP
 
 PARAMETERS = {
     "agent": "Name of a served agent.",
+    "file": "Name of one of its published files.",
     "model": "Name of a served agent.",
     "session": "Id of a session, as it was answered when the session was opened. It is a secret.",
     "version": "Version of the agent within this server; there is one.",
@@ -29,7 +30,7 @@ REASONS = {
     400: "The body cannot be read.",
     401: "No known API key came with the request.",
     403: "A page of another origin sent the request.",
-    404: "There is no such agent or session.",
+    404: "There is no such agent, session or file.",
     409: "It does not fit the session as it is now.",
     410: "The session has expired.",
     413: "The body is too large.",

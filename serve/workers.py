@@ -75,6 +75,7 @@ def make_app(settings: Settings, agents: "dict[str, OnnxAgent]") -> "Starlette":
         cors_origins=settings.cors_origins,
         access_log=sys.stderr if settings.access_log else None,
         counts=settings.counts,
+        zoo_directory=settings.zoo,
     )
 
 

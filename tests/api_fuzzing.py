@@ -123,7 +123,7 @@ def _targets(client, operation, agent):
             session = open_session(client, agent, batch=batch, deterministic=False, seed=batch)
             yield {"session": session}, _body_for_session(client, operation, agent, session, batch)
         return
-    known = {name: {"version": "1"}.get(name, agent) for name in names}
+    known = {name: {"version": "1", "file": "policy.onnx"}.get(name, agent) for name in names}
     yield known, example
     if operation.path.endswith("infer"):
         tensors = client.get(f"/v2/models/{agent}").json()["inputs"]

@@ -58,6 +58,8 @@ def test_the_wheel_holds_every_published_file(wheel):
     published = {f"nmn_keras/_zoo/{name}/{file}" for name in zoo.list_agents() for file in zoo.card(name)["files"]}
     assert published and published | {"nmn_keras/_zoo/index.json"} <= names
     assert {"nmn_keras/runtime.py", "serve/__main__.py", "serve/requirements.lock"} <= names
+    page = {path.relative_to(ROOT).as_posix() for path in (ROOT / "serve" / "page").rglob("*") if path.is_file()}
+    assert "serve/page/index.html" in page <= names
     assert {f"nmn_keras/optima/{name}-{exclusion}.npz" for name in ("b2", "b3") for exclusion in (0.0, 0.6)} <= names
     assert not any(name.startswith(("tests/", "zoo/", "runs/")) for name in names)
 

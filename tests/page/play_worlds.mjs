@@ -1,0 +1,57 @@
+// Plays what the test sends on standard input with the page's worlds and policies, and answers what came of it.
+
+import { readFileSync } from "node:fs";
+import { BayesPlayer } from "../../serve/page/js/bayes.js";
+import { Actor } from "../../serve/page/js/actor.js";
+import { Experiment } from "../../serve/page/js/experiment.js";
+import { gainsOf, readModulation } from "../../serve/page/js/modulation.js";
+import { WORLDS } from "../../serve/page/js/worlds/index.js";
+
+/** Positions, rewards and observations of given actions; the position is the world's own from step to step. */
+function playWorld({ envId, taskDraws, startDraws, steps }) {
+  const world = WORLDS[envId];
+  let task = world.task(taskDraws);
+  let position = world.start(task, startDraws);
+  const played = [{ task, position, observation: world.observation(position, task) }];
+  for (const { action, draws, newTask } of steps) {
+    if (newTask) task = newTask;
+    const outcome = world.step(position, task, action, draws);
+    position = outcome.position;
+    played.push({ ...outcome, observation: world.observation(position, task) });
+  }
+  return played;
+}
+
+async function playBayes({ steps }) {
+  const player = new BayesPlayer();
+  const actions = [];
+  for (const { observation, reward } of steps) actions.push((await player.step(observation, reward)).action);
+  return actions;
+}
+
+/** Two players of one kind side by side: everything either of them met. */
+async function playTwins({ envId, seed, steps }) {
+  const world = WORLDS[envId];
+  const actors = ["one", "other"].map((name) => new Actor({ name, kind: "bayes", world, agent: new BayesPlayer() }));
+  const run = new Experiment({ world, actors, seed, averaged: 20 });
+  const met = actors.map(() => []);
+  for (let step = 0; step < steps; step += 1) {
+    if (step === steps / 2) run.newTask();
+    if (step === steps - 10) await run.resetMemory();
+    await run.step();
+    actors.forEach(({ last, position }, index) => met[index].push([...last.action, last.reward, ...position]));
+  }
+  return { met, task: run.task, marks: run.marks, means: run.history.tracks.map(({ means }) => means) };
+}
+
+function computeGains({ file, signals }) {
+  const layers = readModulation(new Uint8Array(readFileSync(file)));
+  return signals.map((z) => layers.map((layer) => [...gainsOf(layer, z)]));
+}
+
+const asked = JSON.parse(readFileSync(0, "utf8"));
+const answer = { worlds: asked.worlds?.map(playWorld) };
+if (asked.bayes) answer.bayes = await Promise.all(asked.bayes.map(playBayes));
+if (asked.gains) answer.gains = asked.gains.map(computeGains);
+if (asked.twins) answer.twins = await playTwins(asked.twins);
+console.log(JSON.stringify(answer));

@@ -1,0 +1,146 @@
+"""What of the page needs no browser: its worlds, players and scale factors, in node."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from nmn_keras import zoo
+from nmn_keras.baselines import BayesOptimalPolicy
+from nmn_keras.envs import BENCHMARKS
+from nmn_keras.envs.dynamics import MovingTarget, TwoTargets, WindyNavigation
+
+SCRIPT = Path(__file__).parent / "page" / "play_worlds.mjs"
+NODE = shutil.which("node")
+DYNAMICS = {"b1": MovingTarget(), "b2": WindyNavigation(), "b3": TwoTargets()}
+STEPS = 600
+
+pytestmark = pytest.mark.skipif(NODE is None, reason="node is not installed: apt-get install nodejs")
+
+
+def play_in_node(asked):
+    done = subprocess.run([NODE, SCRIPT], input=json.dumps(asked), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def good_action(dynamics, position, task):
+    """Towards the first target, or at the goal, so that there are hits."""
+    if isinstance(dynamics, MovingTarget):
+        return dynamics.goal(position, task)
+    first, second = dynamics.targets(task)[0] - position
+    return np.array([np.arctan2(first, second) / np.pi])
+
+
+def trajectory(name, seed):
+    """What node is asked to play, and what Python's dynamics make of it."""
+    dynamics, rng = DYNAMICS[name], np.random.default_rng(seed)
+    for_task, for_start, for_step = dynamics.draws
+    task_draws, start_draws = rng.random(for_task), rng.random(for_start)
+    task = dynamics.task(task_draws)
+    position = dynamics.start(task, start_draws)
+    played = [{"task": task, "position": position, "observation": dynamics.observation(position, task)}]
+    asked = {"envId": BENCHMARKS[name].env_id, "taskDraws": task_draws.tolist(), "startDraws": start_draws.tolist()}
+    steps = []
+    for number in range(STEPS):
+        draws, new_task = rng.random(for_step), None
+        if number % 150 == 149:
+            task = dynamics.task(rng.random(for_task))
+            new_task = task.tolist()
+        wandering = (number // 50) % 2  # for 50 steps any direction and far out, which leads around the edges
+        action = rng.uniform(-25, 25, 1) if wandering else good_action(dynamics, position, task)
+        steps.append({"action": action.tolist(), "draws": draws.tolist(), "newTask": new_task})
+        position, reward = dynamics.step(position, task, action, draws)
+        played.append({"position": position, "reward": reward, "observation": dynamics.observation(position, task)})
+    return {**asked, "steps": steps}, played
+
+
+@pytest.mark.parametrize("name", DYNAMICS)
+def test_worlds_play_the_trajectories_of_the_dynamics(name):
+    asked, expected = zip(*(trajectory(name, seed) for seed in range(3)), strict=True)
+    played = play_in_node({"worlds": asked})["worlds"]
+    for ours, theirs in zip(played, expected, strict=True):
+        assert len(ours) == len(theirs) == STEPS + 1
+        for one, other in zip(ours, theirs, strict=True):
+            assert one.keys() == other.keys()
+            for key, value in other.items():
+                np.testing.assert_allclose(one[key], value, atol=1e-6)
+        rewards = np.array([step["reward"] for step in ours[1:]])
+        assert 5 < (rewards > 0).sum() < STEPS - 100  # hits and misses
+        positions = np.array([step["position"] for step in ours])
+        if name != "b1":  # around the edges too, and not only by appearing elsewhere
+            far = np.abs(np.diff(positions, axis=0)).max(axis=1)
+            assert (far > 3.5).sum() > 3
+
+
+def test_the_bayes_optimal_player_is_that_of_baselines():
+    policy, rng, dynamics = BayesOptimalPolicy(), np.random.default_rng(0), MovingTarget()
+    asked, expected = [], []
+    for _ in range(20):
+        task = dynamics.task(rng.random(1))
+        position = dynamics.start(task, rng.random(1))
+        state, action, reward = policy.initial_state(1), np.zeros((1, 1), np.float32), None
+        steps, actions = [], []
+        for number in range(30):
+            if number == 15:
+                task = dynamics.task(rng.random(1))  # which it finds out anew
+            steps.append({"observation": position.tolist(), "reward": reward})
+            observation = np.float32(position)[np.newaxis]
+            action, state = policy.act(observation, action, np.float32([[reward or 0.0]]), state)
+            actions.append(action[0])
+            position, reward = dynamics.step(position, task, action[0], rng.random(1))
+            reward = float(reward)
+        asked.append({"steps": steps})
+        expected.append(actions)
+    np.testing.assert_allclose(play_in_node({"bayes": asked})["bayes"], expected, atol=2e-4)
+
+
+def test_scale_factors_are_read_from_the_published_file():
+    names = [name for name in zoo.list_agents() if zoo.card(name)["kind"] == "nmn"]
+    signals, asked, expected = {}, [], []
+    for name in names:
+        scales = published_scales(name)
+        signals = np.random.default_rng(0).random((3, len(scales[0])))
+        asked.append({"file": str(zoo.path(name, "policy.onnx")), "signals": signals.tolist()})
+        expected.append([[1.0 + z @ scale for scale in scales] for z in signals])
+    for ours, theirs in zip(play_in_node({"gains": asked})["gains"], expected, strict=True):
+        for gains, layers in zip(ours, theirs, strict=True):
+            assert len(gains) == len(layers) > 1
+            for gain, layer in zip(gains, layers, strict=True):
+                np.testing.assert_allclose(gain, layer, atol=1e-5)
+
+
+def published_scales(name):
+    """The kernel `scale` (Z, units) of every modulated layer, from the Keras weights."""
+    with h5py.File(zoo.path(name, "agent.weights.h5")) as weights:
+        layers = weights["actor"]["layers"]
+        names = sorted(key for key in layers if key.startswith("nmn_dense"))
+        return [layers[key]["vars"]["1"][()] for key in names]
+
+
+def test_an_rnn_has_no_scale_factors():
+    file = str(zoo.path("b1-rnn", "policy.onnx"))
+    assert play_in_node({"gains": [{"file": file, "signals": [[0.0]]}]})["gains"] == [[[]]]
+
+
+def test_two_players_side_by_side_meet_the_same_chance():
+    twins = play_in_node({"twins": {"envId": BENCHMARKS["b1"].env_id, "seed": 7, "steps": 60}})["twins"]
+    one, other = np.array(twins["met"])
+    np.testing.assert_array_equal(one, other)
+    assert len(np.unique(one[:, 2])) > 40  # the readings, drawn anew after each hit
+    assert [mark["text"] for mark in twins["marks"]] == ["new task", "memory reset"]
+    assert [mark["step"] for mark in twins["marks"]] == [30.5, 50.5]
+    rewards = one[:, 1]
+    assert twins["means"][0][-1] == pytest.approx(rewards[-20:].mean())
+    again = play_in_node({"twins": {"envId": BENCHMARKS["b1"].env_id, "seed": 8, "steps": 60}})["twins"]
+    assert again["met"][0] != twins["met"][0]
+
+
+def test_an_agent_loses_no_step_with_its_connection():
+    script = SCRIPT.parent / "remote_agent.test.mjs"
+    done = subprocess.run([NODE, "--test", script], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "# pass 8" in done.stdout, done.stdout
