@@ -263,7 +263,7 @@ def test_sessions_of_an_agent_that_is_not_served_any_more_are_gone(tmp_path):
 
 @pytest.mark.parametrize("name", ["", "sqlite://", "sqlite:///", "sqlite:////no/such/folder/file", "postgres://x"])
 def test_an_unknown_store_is_refused(name):
-    with pytest.raises(ValueError, match="Accepted|Cannot keep"):
+    with pytest.raises(ValueError, match=r"Accepted|Cannot keep"):
         open_store(name)
 
 
