@@ -1,9 +1,12 @@
 """Several server processes on one port: what each of them runs."""
 
 import logging
+import multiprocessing
 import os
+import signal
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -111,5 +114,14 @@ def run_workers(settings: Settings, listener: "socket.socket") -> None:
 
 def make_worker() -> "Starlette":
     """Return the application of one of several processes."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     settings = msgspec.json.decode(os.environ[VARIABLE], type=Settings)
     return make_app(settings, load_agents(settings))
+
+
+def _end_with_parent() -> None:
+    """Stop serving when the process that started this one is gone: were it killed, we would hold its port for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)

@@ -18,6 +18,14 @@ def children(process):
     return [int(number) for number in found.stdout.split()]
 
 
+def is_running(number):
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def read_metrics(client):
     text = client.get("/metrics").text
     assert all(line.startswith("#") or re.fullmatch(r"\w+(\{.*\})? [-+.\deinf]+", line) for line in text.splitlines())
@@ -62,6 +70,28 @@ def test_workers_share_their_sessions_and_a_killed_one_loses_none(agents, tmp_pa
             time.sleep(0.1)
         else:
             raise AssertionError("the killed worker was not started anew")
+
+
+def test_workers_end_with_the_process_that_started_them(agents, tmp_path):
+    """Or they would serve on, and hold the port against its successor."""
+    command = [sys.executable, "-m", "serve", "--port", "0", "--zoo", str(agents), "--workers", "2"]
+    process = subprocess.Popen(
+        [*command, "--store", f"sqlite:///{tmp_path}/sessions.db"], cwd=ROOT, stdout=subprocess.PIPE
+    )
+    process.stdout.readline()
+    while len(workers := children(process)) < 2:
+        time.sleep(0.1)
+    time.sleep(1.0)  # one that is still being started would end by itself
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    for _ in range(200):
+        if not any(is_running(worker) for worker in workers):
+            return
+        time.sleep(0.1)
+    for worker in workers:
+        os.kill(worker, signal.SIGKILL)
+    raise AssertionError("the workers serve on")
 
 
 def test_workers_need_a_store_that_all_of_them_see(agents):
