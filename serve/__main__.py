@@ -147,6 +147,7 @@ def _greeting(url: str, agents: "Mapping[str, OnnxAgent]") -> str:
     observation = f"'{{\"observation\": {[0.0] * agent.observation_size}}}'"
     lines = [
         f"Serving {', '.join(agents)} at {url} (Ctrl+C stops)",
+        f"Open {url} to watch an agent adapt, {url}/docs to read the API.",
         "",
         "Try, in another shell:",
         f"  curl {url}/v1/agents",
