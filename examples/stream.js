@@ -4,8 +4,7 @@
 //
 // Plays benchmark 1: the agent sees a point, shifted by a bias that it is not told, and names the point it believes is
 // meant; within 1 of it the reward is 10, else minus the distance. Prints one line of JSON per step. Steps go over a
-// WebSocket where there is one (Node 22 and browsers), else over HTTP. NMN_API_KEY is sent if it is set; a WebSocket of
-// JavaScript cannot bear it, so that steps then go over HTTP.
+// WebSocket where there is one (Node 22 and browsers), else over HTTP. NMN_API_KEY is sent if it is set.
 "use strict";
 
 const [url = "http://127.0.0.1:8000", agent = "b1-nmn", steps = "20"] = process.argv.slice(2);
@@ -13,7 +12,7 @@ const key = process.env.NMN_API_KEY;
 
 async function main() {
   const { session } = await call("POST", `/v1/agents/${agent}/sessions`);
-  const stream = globalThis.WebSocket && !key ? await openStream(session) : null;
+  const stream = globalThis.WebSocket ? await openStream(session) : null;
   const task = movingTarget();
   let message = { observation: task.observation };
   for (let step = 1; step <= Number(steps); step++) {
@@ -51,7 +50,9 @@ async function repeated(method, path, message) {
 
 // The session's WebSocket. When it breaks, another one with the same ?session= goes on with the same step.
 async function openStream(session) {
-  const socket = new WebSocket(`${url.replace("http", "ws")}/v1/agents/${agent}/stream?session=${session}`);
+  const address = `${url.replace("http", "ws")}/v1/agents/${agent}/stream?session=${session}`;
+  // A WebSocket of JavaScript has no headers of its own: the key comes as a subprotocol.
+  const socket = new WebSocket(address, key ? ["nmn", `bearer.${key}`] : []);
   const next = () =>
     new Promise((resolve, reject) => {
       socket.onmessage = ({ data }) => resolve(JSON.parse(data));

@@ -15,11 +15,25 @@ from server_process import ROOT, serving
 from nmn_keras import envs
 from nmn_keras.client import AgentClient, play
 
+KEY = "examples-0123456789"
+
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory):
-    agents = write_zoo(tmp_path_factory.mktemp("examples") / "zoo", TinyAgent("b1-nmn"))
-    with serving(agents, "--max-sessions", "5") as server:
+def zoo_of_one(tmp_path_factory):
+    return write_zoo(tmp_path_factory.mktemp("examples") / "zoo", TinyAgent("b1-nmn"))
+
+
+@pytest.fixture(scope="module")
+def keyed_url(zoo_of_one, tmp_path_factory):
+    keys = tmp_path_factory.mktemp("keys") / "keys.txt"
+    keys.write_text(KEY)
+    with serving(zoo_of_one, "--api-keys", str(keys)) as server:
+        yield server.url
+
+
+@pytest.fixture(scope="module")
+def url(zoo_of_one):
+    with serving(zoo_of_one, "--max-sessions", "5") as server:
         yield server.url
         with AgentClient(server.url, "b1-nmn") as client:
             for _ in range(4):
@@ -39,19 +53,19 @@ def need(program):
 
 
 @pytest.mark.parametrize("transport", ["http", "websocket"])
-def test_javascript_steps_as_python_does(url, transport):
-    node = need("node")
-    flags, environment = [], {}
-    if transport == "http":
-        environment["NMN_API_KEY"] = "any"  # a WebSocket could not bear it
-    elif run(node, "--print", "typeof WebSocket").strip() == "undefined":
-        flags = ["--experimental-websocket", "--no-warnings"]
-        if subprocess.run([node, *flags, "--version"], capture_output=True).returncode:
-            pytest.skip("this node has no WebSocket")
-    lines = run(node, *flags, "examples/stream.js", url, "b1-nmn", "12", environment=environment).splitlines()
+@pytest.mark.parametrize("key", [None, KEY])
+def test_javascript_steps_as_python_does(url, keyed_url, transport, key):
+    node, address = need("node"), keyed_url if key else url
+    has = run(node, "--print", "typeof WebSocket").strip() != "undefined"
+    flags, environment = ["--no-warnings"], {"NMN_API_KEY": key} if key else {}
+    if has != (transport == "websocket"):
+        flags.append("--no-experimental-websocket" if has else "--experimental-websocket")
+    if subprocess.run([node, *flags, "--version"], capture_output=True).returncode:
+        pytest.skip("this node cannot do with or without a WebSocket")
+    lines = run(node, *flags, "examples/stream.js", address, "b1-nmn", "12", environment=environment).splitlines()
     assert len(lines) == 12
     reward = None
-    with AgentClient(url, "b1-nmn") as client:
+    with AgentClient(address, "b1-nmn", api_key=key) as client:
         for told in map(json.loads, lines):
             np.testing.assert_array_equal(client.step(told["observation"], reward), np.float32(told["action"]))
             reward = told["reward"]
@@ -92,3 +106,11 @@ def test_every_python_block_of_the_client_s_page_runs(url):
     # A whole episode takes its time; a short one shows the same.
     script = script.replace('make_vec("b1", 4)', 'make_vec("b1", 4, max_episode_steps=20)')
     run(sys.executable, "-W", "error", "-c", f"{script}\nassert len(returns) == 4 and action.shape == (1,)")
+
+
+def test_the_python_block_of_the_server_s_page_runs(url):
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "server.md").read_text(), re.DOTALL)
+    script = block.replace("127.0.0.1:8000", url.removeprefix("http://")).replace(
+        "sequence_start", "sequence_end=True, sequence_start"
+    )
+    run(sys.executable, "-c", f"{script}\nassert action.shape == (1, 1)\nclient.close()")
