@@ -145,7 +145,7 @@ class Fuzz:
 
     def report(self, where: str) -> list[str]:
         """Print what was seen, and return what was wrong."""
-        warm = self.memory[len(self.memory) // 5 :]  # allocators and the sequences' memory fill up first
+        warm = self.memory[len(self.memory) // 3 :]  # allocators and the sequences' memory fill up first
         third = max(1, len(warm) // 3)
         growth = statistics.mean(warm[-third:]) / statistics.mean(warm[:third])
         answers = ", ".join(f"{status or 'none'}: {count:,}" for status, count in sorted(self.statuses.items()))
