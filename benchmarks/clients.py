@@ -8,6 +8,8 @@ from typing import Any
 from processes import HOST
 
 ANSWER_SECONDS = 20.0
+IDLE_SECONDS = 3.0
+"""After which a connection is not used again: the server closes it after 5, perhaps just when a request is sent."""
 
 
 class Unanswered(Exception):
@@ -24,6 +26,7 @@ class Client:
     def __init__(self, port: int):
         self._port = port
         self._connection: _Connection | None = None
+        self._used = 0.0
 
     async def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, bytes]:
         """Send a request and return the answer's status and body.
@@ -54,9 +57,12 @@ class Client:
         connection.transport.close()
 
     async def _connected(self) -> "_Connection":
+        loop = asyncio.get_running_loop()
+        if self._connection is not None and loop.time() - self._used > IDLE_SECONDS:
+            self.close()
         if self._connection is None or self._connection.lost:
-            loop = asyncio.get_running_loop()
             _, self._connection = await loop.create_connection(_Connection, HOST, self._port)
+        self._used = loop.time()
         return self._connection
 
     def close(self) -> None:

@@ -33,7 +33,7 @@ from websockets.asyncio.client import connect
 from nmn_keras import zoo
 
 MAX_SESSIONS = 1000
-TTL_SECONDS = 5
+TTL_SECONDS = 8
 """Of every session: short, but longer than any step waits."""
 MOST_GROWTH = 1.05
 MOST_FILES = 20
@@ -273,6 +273,9 @@ def report(arguments: argparse.Namespace, soak: Soak, samples: list[tuple[int, i
     growth = memory[1] / memory[0]
     print(f"- resident memory: {memory[0] / 2**20:.2f} MB in the first third, {memory[1] / 2**20:.2f} in the last")
     print(f"- last over first: {growth:.3f} (at most {MOST_GROWTH})")
+    minutes = [samples[at : at + 60] for at in range(0, len(samples), 60)]
+    by_minute = ", ".join(f"{statistics.mean(bytes_ for bytes_, _ in minute) / 2**20:.1f}" for minute in minutes)
+    print(f"- MB minute by minute: {by_minute}")
     print(f"- open files: {files[0]:.1f} in the first third, {files[1]:.1f} in the last")
     print(f"- {len(samples)} seconds counted, after a warm-up of {soak.warm_up:.0f} s\n")
     if growth > MOST_GROWTH:
