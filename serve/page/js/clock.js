@@ -1,7 +1,7 @@
 // Play, pause and speed: calls an asynchronous step at a rate, or as fast as it goes.
 
 /** Steps per second; the last is as fast as the server answers. */
-export const SPEEDS = [1, 2, 5, 10, 20, 50, Infinity];
+export const SPEEDS = [1, 2, 5, 10, 30, 60, Infinity];
 /** Milliseconds after which the browser gets a turn, however fast steps come. */
 const PATIENCE = 30;
 
