@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from clients import request
 from servers import ANSWER_SECONDS, HOST, Failed, clearly, cores, free_port, post, serving
 
 try:
@@ -205,12 +206,6 @@ def draw_steps(observation_size: int, sessions: int) -> list[list[dict[str, Any]
     ]
 
 
-def http_request(path: str, body: bytes) -> bytes:
-    """A POST of JSON as bytes."""
-    head = f"POST {path} HTTP/1.1\r\nHost: {HOST}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
-    return f"{head}\r\n\r\n".encode() + body
-
-
 def masked_frame(message: bytes) -> bytes:
     """A client's WebSocket text frame."""
     key = b"\x37\xfa\x21\x3d"
@@ -281,7 +276,7 @@ def main() -> None:
         run(answer_constantly(arguments.answer))
         return
     print(f"    python {' '.join(sys.argv)}\n")
-    conversations = [[http_request("/", b"x" * 100)]] * arguments.connections
+    conversations = [[request("POST", "/", b"x" * 100)]] * arguments.connections
     with serving_constantly() as port:
         rounds = [measure(port, conversations, arguments.seconds) for _ in range(arguments.rounds)]
     print(f"{arguments.connections} connections: {spread([each.rate for each in rounds], ',.0f')} requests/s, ", end="")

@@ -15,7 +15,8 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-HOST = "127.0.0.1"
+from servers import HOST, free_port
+
 ROOT = Path(__file__).parent.parent
 START_SECONDS = 60.0
 
@@ -167,12 +168,6 @@ def is_ready(port: int) -> bool:
         return False
     finally:
         connection.close()
-
-
-def free_port() -> int:
-    """Return a port on which nothing listens."""
-    with socket.create_server((HOST, 0)) as listener:
-        return listener.getsockname()[1]
 
 
 def resident(pid: int) -> int:

@@ -15,7 +15,8 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from load import alternate, draw_steps, http_request, measure, print_table, serving_constantly
+from clients import request
+from load import alternate, draw_steps, measure, print_table, serving_constantly
 from servers import clearly, free_port, post, serving
 
 from nmn_keras import zoo
@@ -58,7 +59,7 @@ def make_requests(agent: str, sessions: int, port: int) -> dict[str, list[list[b
         "no-op, first route": ["/noop-first"] * sessions,
     }
     return {
-        name: [[http_request(path, body) for body in own] for path, own in zip(of_one, bodies, strict=True)]
+        name: [[request("POST", path, body) for body in own] for path, own in zip(of_one, bodies, strict=True)]
         for name, of_one in paths.items()
     }
 

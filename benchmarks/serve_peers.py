@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from load import Round, alternate, draw_steps, http_request, measure, milliseconds, spread
+from clients import request
+from load import Round, alternate, draw_steps, measure, milliseconds, spread
 from servers import HOST, Failed, clearly, free_port, post, serving
 
 from nmn_keras import zoo
@@ -145,7 +146,8 @@ def our_requests(port: int, agent: str, steps: list[list[dict[str, Any]]]) -> li
     """What each connection sends to our server."""
     paths = [f"/v1/sessions/{open_session(port, agent)}/step" for _ in steps]
     return [
-        [http_request(path, json.dumps(step).encode()) for step in own] for path, own in zip(paths, steps, strict=True)
+        [request("POST", path, json.dumps(step).encode()) for step in own]
+        for path, own in zip(paths, steps, strict=True)
     ]
 
 
@@ -167,7 +169,7 @@ def compare(
         return read_action(post(port, peer.path, json.dumps(peer.body(session, step)).encode()))
 
     requests = [
-        [http_request(peer.path, json.dumps(peer.body(str(i), step)).encode()) for step in own]
+        [request("POST", peer.path, json.dumps(peer.body(str(i), step)).encode()) for step in own]
         for i, own in enumerate(steps)
     ]
     start = partial(ask, "start", steps[0][0])

@@ -57,6 +57,7 @@ def post(port: int, path: str, body: bytes = b"") -> bytes:
 
 
 def free_port() -> int:
+    """Return a port on which nothing listens."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return probe.getsockname()[1]
