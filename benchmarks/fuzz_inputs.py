@@ -175,7 +175,9 @@ def alter_tensor(draft: Draft, rng: random.Random) -> None:
         return
     member = rng.choice(["shape", "shape", "datatype", "name", "data", "binary_data_size", "rows"])
     if member == "binary_data_size":
-        tensor["parameters"] = {"binary_data_size": _nasty(rng)}
+        true = _as_dict(tensor.get("parameters")).get(member)
+        almost = [float(true), str(true), [true]] if isinstance(true, int) else []  # the right number, but no integer
+        tensor["parameters"] = {member: rng.choice([*almost, _nasty(rng)])}
     elif member == "rows":  # another number of them than the other tensors have
         tensor["shape"] = [rng.choice([1, 2, 3, 4]), *_as_list(tensor.get("shape"))[1:]]
     else:
@@ -219,9 +221,9 @@ def alter_outputs(draft: Draft, rng: random.Random) -> None:
     """Ask for strange outputs, or for very many."""
     if isinstance(draft.message, dict):
         wanted = {"name": rng.choice(["action", "state_out", "z", "none", _nasty(rng)])}
-        if rng.random() < 0.5:
+        if rng.random() < 0.3:
             wanted["parameters"] = rng.choice([{"binary_data": _nasty(rng)}, {"classification": 3}, _nasty(rng)])
-        draft.message["outputs"] = [wanted] * rng.choice([1, 2, 2, 300, 20_000 if rng.random() < 0.02 else 3])
+        draft.message["outputs"] = [wanted] * rng.choice([1, 2, 2, 300, 20_000 if rng.random() < 0.1 else 3])
 
 
 def alter_numbers(draft: Draft, rng: random.Random) -> None:
@@ -321,6 +323,10 @@ def _any_input(draft: Draft, rng: random.Random) -> dict[str, Any] | None:
     inputs = draft.message.get("inputs") if isinstance(draft.message, dict) else None
     tensors = [tensor for tensor in _as_list(inputs) if isinstance(tensor, dict)]
     return rng.choice(tensors) if tensors else None
+
+
+def _as_dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _as_list(value: Any) -> list[Any]:
