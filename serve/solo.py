@@ -19,6 +19,8 @@ from serve.sessions import layout_of
 FLOAT = 4
 """Bytes of a float32."""
 NOTHING = bytes(FLOAT)
+# Standard formats (=): native ones make infinity of what float32 cannot hold, these an OverflowError.
+REWARD = struct.Struct("=f")
 
 
 class Solo:
@@ -33,7 +35,8 @@ class Solo:
         inputs, outputs = self._step.inputs, self._step.outputs
         self._into = [_row(inputs[name]) for name in ("prev_action", "prev_reward", "state_in")]
         self._observation = _row(inputs["observation"])
-        self._observations = struct.Struct(f"{agent.observation_size}f")
+        self._observations = struct.Struct(f"={agent.observation_size}f")
+        self._actions = struct.Struct(f"={agent.action_size}f")
         self._action, self._state = _row(outputs["action"]), _row(outputs["state_out"])
         self._others = [_row(outputs[name]) for name in layout.outputs if name not in ("action", "state_out")]
 
@@ -56,14 +59,13 @@ class Solo:
             locked: whether the step starts from the memory that the last one started from.
             rng: None for the deterministic action.
         """
+        try:  # a lock does not excuse what is wrong
+            played = record[self._parts[0]] if action is None else self._actions.pack(*action)
+            start = played + REWARD.pack(reward) + record[self._parts[2]]
+        except (struct.error, OverflowError):  # the wrong number of numbers, or too large a one
+            return None
         if locked:
             start = record[self._memory : 2 * self._memory]
-        else:
-            try:
-                played = record[self._parts[0]] if action is None else struct.pack(f"{len(action)}f", *action)
-                start = played + struct.pack("f", reward) + record[self._parts[2]]
-            except (struct.error, OverflowError, TypeError):
-                return None
         return self._run(start, observation, action, reward, rng)
 
     def _run(
@@ -77,7 +79,7 @@ class Solo:
             self._observations.pack_into(self._observation, 0, *observation)
             for into, part in zip(self._into, self._parts, strict=True):
                 into[:] = start[part]
-        except (struct.error, OverflowError, ValueError):  # the wrong number of numbers, or too large a one
+        except (struct.error, OverflowError):
             return None
         self._step.run()
         if not self._step.finite():

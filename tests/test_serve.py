@@ -255,6 +255,29 @@ def test_a_refused_step_leaves_the_session_as_it_was(client, agents, body, statu
     assert answer == {"action": reference.step([0.02], 1.0), "step": 2}
 
 
+@pytest.mark.parametrize("locked", [False, True])
+@pytest.mark.parametrize(
+    ("wrong", "path"),
+    [
+        ({"action": [1.0, 2.0]}, "$.action"),
+        ({"action": []}, "$.action"),
+        ({"action": [1e39]}, "$.action"),
+        ({"reward": 1e39}, "$.reward"),
+        ({"observation": [-1e39]}, "$.observation"),
+    ],
+)
+def test_what_is_wrong_is_refused_of_an_agent_whose_numbers_stay_small_and_under_a_lock(client, locked, wrong, path):
+    untold, told = open_on(client, "tiny"), open_on(client, "tiny")
+    for session in (untold, told):
+        step(client, session, observation=[0.5])
+        if locked:
+            client.post(f"/v1/sessions/{session}/lock")
+    message = {"observation": [0.5], "reward": 1.0, **wrong}
+    check_problem(client.post(f"/v1/sessions/{told}/step", json=message), 422, path)
+    after = [step(client, session, observation=[0.25], reward=1.0) for session in (untold, told)]
+    assert after[0] == after[1] and after[0]["step"] == 2
+
+
 @pytest.mark.parametrize(
     ("first", "path"),
     [({"reward": 1.0}, "$.reward"), ({"action": [0.0]}, "$.action")],
