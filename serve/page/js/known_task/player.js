@@ -52,7 +52,7 @@ export class KnownTaskPlayer {
 
   /** How it stands with the plan, as the end of a sentence; empty where there is nothing to say. */
   get news() {
-    if (this.#ready) return `expects ${this.#plan.perStep.toFixed(1)} per step of this task`;
+    if (this.#ready) return `expects ${rounded(this.#plan.perStep)} per step of this task`;
     if (this.#failed) return "cannot work out a plan in this browser and flies straight";
     return performance.now() - this.#since < NOTICEABLE ? "" : "is working out its plan and flies straight meanwhile";
   }
@@ -86,6 +86,10 @@ export class KnownTaskPlayer {
     this.#failed = true;
     this.#onNews();
   }
+}
+
+function rounded(number) {
+  return (Math.round(10 * number) / 10 || 0).toFixed(1); // no minus before a zero
 }
 
 function same(one, other) {

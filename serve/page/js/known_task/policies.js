@@ -1,6 +1,6 @@
 // What who knows the task does: look one move ahead with a plan, or, without one, fly straight.
 
-import { direction, MOVE, REACH, TARGET_RADIUS } from "../worlds/plane.js";
+import { direction, distance, MOVE, REACH, TARGET_RADIUS } from "../worlds/plane.js";
 import { modulo } from "../worlds/numbers.js";
 import { emptyPadded, interpolate, pad } from "./grid.js";
 import { ACTIONS, DISCOUNT, moveOf } from "./solve.js";
@@ -16,13 +16,14 @@ const MANY = 40;
 export function lookAhead(world, { task, ahead, after }) {
   const windy = world.cone !== undefined;
   const padded = pad(windy ? ahead : after, emptyPadded());
-  const worth = (arrival) => {
-    if (windy) return interpolate(padded, arrival);
+  const far = (arrival) => interpolate(padded, arrival);
+  const near = (arrival) => {
     const reward = world.reward(arrival, task); // across an edge there is no target
-    return reward + (reward === world.stepReward ? DISCOUNT * interpolate(padded, arrival) : 0);
+    return reward + (reward === world.stepReward ? DISCOUNT * far(arrival) : 0);
   };
   return (position) => {
-    const worths = MOVES.map((move) => worth(shifted(position, move)));
+    const judge = !windy && nearTarget(world, task, position) ? near : far;
+    const worths = MOVES.map((move) => judge(shifted(position, move)));
     return ACTIONS[worths.indexOf(Math.max(...worths))];
   };
 }
@@ -35,10 +36,17 @@ export function lookAhead(world, { task, ahead, after }) {
 export function flyStraight(world, task, position) {
   const wanted = aim(position, goodTarget(world, task), meanWind(world, task));
   const turns = ACTIONS.map((action) => Math.abs(modulo(action - wanted + 1, 2) - 1));
-  MOVES.forEach((move, index) => {
-    if (world.reward(shifted(position, move), task) < world.stepReward) turns[index] += 2;
-  });
+  if (nearTarget(world, task, position)) {
+    MOVES.forEach((move, index) => {
+      if (world.reward(shifted(position, move), task) < world.stepReward) turns[index] += 2;
+    });
+  }
   return ACTIONS[turns.indexOf(Math.min(...turns))];
+}
+
+/** Whether a move can end in a target. */
+function nearTarget(world, task, position) {
+  return world.targets(task).some((centre) => distance(position, centre) <= TARGET_RADIUS + 1.01 * MOVE);
 }
 
 function aim(position, target, wind) {
@@ -49,7 +57,8 @@ function aim(position, target, wind) {
 }
 
 function goodTarget(world, task) {
-  return world.targets(task).find((centre) => world.reward(centre, task) > 0);
+  const [first, second] = world.targets(task);
+  return task[4] < 0 ? second : first;
 }
 
 /** The mean over the cone is shorter than any wind in it. */
