@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(NODE is None, reason="node is not installed: apt
 
 
 def play_in_node(asked):
-    done = subprocess.run([NODE, SCRIPT], input=json.dumps(asked), capture_output=True, text=True, timeout=60)
+    done = subprocess.run([NODE, SCRIPT], input=json.dumps(asked), capture_output=True, text=True, timeout=180)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -147,7 +147,7 @@ def test_who_knows_the_task_earns_what_known_task_does(name):
 
 def test_who_knows_the_task_acts_while_a_plan_is_worked_out():
     script = SCRIPT.parent / "known_task.test.mjs"
-    done = subprocess.run([NODE, "--test", script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([NODE, "--test", script], capture_output=True, text=True, timeout=180)
     assert done.returncode == 0 and "# pass 5" in done.stdout, done.stdout
 
 
@@ -194,5 +194,5 @@ def test_two_players_side_by_side_meet_the_same_chance():
 
 def test_an_agent_loses_no_step_with_its_connection():
     script = SCRIPT.parent / "remote_agent.test.mjs"
-    done = subprocess.run([NODE, "--test", script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([NODE, "--test", script], capture_output=True, text=True, timeout=180)
     assert done.returncode == 0 and "# pass 8" in done.stdout, done.stdout
