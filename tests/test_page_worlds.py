@@ -137,9 +137,9 @@ def check_actions(dynamics, task, positions, actions):
 @pytest.mark.parametrize("name", ["b2", "b3"])
 def test_who_knows_the_task_earns_what_known_task_does(name):
     tasks = episode_tasks(name, 6)
-    asked = [ask_known_task(name, task, steps=6000) for task in tasks]
+    asked = [ask_known_task(name, task, steps=4000) for task in tasks]
     earned, straight = np.array([plan["earned"] for plan in play_in_node({"known": asked})["known"]]).T
-    quick = {"cells": 40, "directions": 48, "episodes": 32, "steps": 600}
+    quick = {"cells": 40, "directions": 48, "episodes": 16, "steps": 600}
     expected = known_task.simulate(BENCHMARKS[name], tasks, **quick).rate
     assert earned.mean() == pytest.approx(expected, rel=0.02)
     assert straight.mean() == pytest.approx(expected, rel=0.03)  # which it does until its plan is there
