@@ -65,7 +65,7 @@ def visit(browser):
     assert not [error for error in errors if not away.search(error)]
 
 
-def until(page, condition, seconds=30.0):
+def until(page, condition, seconds=120.0):  # a busy machine steps slowly
     """Waits until the condition holds; the page goes on meanwhile."""
     end = time.monotonic() + seconds
     while not (value := condition()):
