@@ -17,6 +17,7 @@ and shown in the text by `picture` (`markdown.py`). Matplotlib is imported where
 """
 
 import importlib
+import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,8 +33,9 @@ Data = dict[str, Any]
 Draw = Callable[[Theme], "Figure"]
 """Draws one figure for a light or a dark page."""
 
-NAMES = ("learning", "adaptation", "freezing", "robustness", "beyond")
-"""The experiments, in the order of the page."""
+_ORDER = ("learning", "adaptation", "freezing", "robustness", "beyond")
+NAMES = tuple(name for name in _ORDER if importlib.util.find_spec(f"{__package__}.{name}"))
+"""The experiments that there are, in the order of the page."""
 BENCHES = ("b1", "b2", "b3")
 
 

@@ -7,7 +7,7 @@ from nmn_keras.analysis.experiment import BENCHES, Data, Draw, Options
 from nmn_keras.analysis.markdown import CLAIMS, picture, table
 from nmn_keras.analysis.score_table import COST, WORDS, lacking, mean_and_spread, scores_table, seeds_text
 from nmn_keras.analysis.statistics import mean_improvement, pooled_interquartile_mean
-from nmn_keras.analysis.trained import MODES, Group, from_plain, from_zoo, to_plain
+from nmn_keras.analysis.trained import MODES, Group, from_plain, from_zoo, matched, to_plain
 
 KINDS = ("nmn", "rnn")
 PAPER_SEEDS = 15
@@ -109,17 +109,7 @@ one beats every seed of the other, that of P shrinks to a point."""
 
 def _pairs(groups):
     """NMN and RNN trained in the same way, `[(NMN, RNN)]`."""
-    found = {(g.agent, g.recipe, g.episodes, g.steps): g for g in groups}
-    return [
-        (g, found[other])
-        for g in groups
-        if g.agent.endswith("-nmn") and (other := (f"{g.bench}-rnn", g.recipe, g.episodes, g.steps)) in found
-    ]
-
-
-def _final(group):
-    """The measure nearest to the paper's: whole episodes with sampled actions, while training where that plays them."""
-    return "training" if group.whole else "sampled"
+    return [pair for bench in BENCHES for pair in matched(groups, _names([bench]))]
 
 
 def _claim_return(groups):
@@ -130,7 +120,7 @@ def _claim_return(groups):
         returns = group.measured("training")
         found = comparison.typical(returns)
         lines.append(f"{mean_and_spread(returns)}, {seeds_text(group)}")
-        if found.low is None:
+        if found.high is None:
             verdicts.append(f"{returns.mean() - PAPER_RETURN:+.0f}: {seeds_text(group)}, too few for an interval")
         else:
             verdicts.append("holds" if found.high >= PAPER_RETURN else "does not hold")
@@ -154,7 +144,7 @@ _CLAIMS = (
     ),
     (
         "NMNs converge towards better policies: higher rewards for the last episodes.",
-        lambda nmn, rnn: comparison.probability(nmn.measured(_final(nmn)), rnn.measured(_final(nmn))),
+        lambda nmn, rnn: comparison.probability(nmn.measured(nmn.final), rnn.measured(nmn.final)),
         "P(NMN higher)",
         (0.5, True),
         "Paper recipe: last 1,000 training episodes; fast recipe: test episodes with sampled actions. The fast "
@@ -163,7 +153,7 @@ _CLAIMS = (
     ),
     (
         "NMNs show very stable results, with small variances over seeds, as opposed to RNNs.",
-        lambda nmn, rnn: comparison.spread_ratio(nmn.measured(_final(nmn)), rnn.measured(_final(nmn))),
+        lambda nmn, rnn: comparison.spread_ratio(nmn.measured(nmn.final), rnn.measured(nmn.final)),
         "ratio of spreads",
         (1.0, False),
         "Standard deviation over seeds, NMN over RNN, of the same returns.",
