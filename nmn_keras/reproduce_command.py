@@ -14,8 +14,8 @@ from nmn_keras.train_command import positive, span
 ALL = "all"
 _FRESH = Path("reproduced")
 _DOCS = Path("docs")
-_SCRATCH_ONLY = ("bench", "seeds", "episodes", "recipe", "jobs", "resume")
-_TRAINING_ONLY = ("seeds", "recipe", "jobs", "resume")
+_TRAINING_ONLY = ("seeds", "recipe", "test_episodes", "jobs", "resume")
+_SCRATCH_ONLY = ("bench", "episodes", *_TRAINING_ONLY)
 
 
 def add_reproduce(commands):
@@ -26,7 +26,7 @@ def add_reproduce(commands):
         help="make the paper's figures and tables",
         description="Measure the paper's claims: train, play, and write figures and a page of tables. "
         "--from-curves makes them of what is stored instead: the zoo's curves and scores, and docs/results/data.",
-        epilog="Examples: `nmn reproduce all --from-curves`, `nmn reproduce learning --bench b1 --seeds 2 --episodes 2000`",
+        epilog="Example: nmn reproduce learning --bench b1 --seeds 2 --episodes 2000",
     )
     parser.add_argument("figure", choices=(*NAMES, ALL), metavar="FIGURE", help=f"{', '.join(NAMES)}, or {ALL}")
     parser.add_argument("--from-curves", action="store_true", help="train and play nothing, draw what is stored")
@@ -36,6 +36,7 @@ def add_reproduce(commands):
     )
     parser.add_argument("--episodes", type=positive, metavar="N", help="train, or play, so many; default: as published")
     parser.add_argument("--recipe", choices=("fast", "paper"), help="to train with; default: fast")
+    parser.add_argument("--test-episodes", type=positive, metavar="N", help="to score what was trained; default: 1000")
     parser.add_argument("--jobs", type=positive, help="processes at a time; default: one per core")
     parser.add_argument("--resume", action="store_true", help="go on with the runs in the output directory")
     parser.add_argument(
@@ -60,6 +61,7 @@ def _reproduce(arguments):
         seeds=arguments.seeds,
         episodes=arguments.episodes,
         recipe=arguments.recipe,
+        test_episodes=arguments.test_episodes,
         jobs=arguments.jobs,
         resume=arguments.resume,
         directory=output,
@@ -89,7 +91,7 @@ def _check(arguments, names):
 
 
 def _words(names):
-    return ", ".join(f"--{name}" for name in sorted(names))
+    return ", ".join(f"--{name.replace('_', '-')}" for name in sorted(names))
 
 
 def _from_scratch(names, options, whole):

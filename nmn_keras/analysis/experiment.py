@@ -51,6 +51,8 @@ class Options:
     """Episodes trained on each seed, or played where nothing is trained."""
     recipe: str | None = None
     """"fast" or "paper", where agents are trained or chosen."""
+    test_episodes: int | None = None
+    """Episodes that score what was trained."""
     jobs: int | None = None
     """Processes at a time; None = one per core."""
     resume: bool = False

@@ -29,8 +29,8 @@ def train(names: Sequence[str], options: Options) -> list[Group]:
 
     Args:
         names: of presets.
-        options: seeds (15 by default), recipe ("fast"), episodes (the recipe's), jobs, resume, and the directory, below
-            which runs lie at `runs/NAME-RECIPE-sSEED`.
+        options: seeds (15 by default), recipe ("fast"), episodes (the recipe's), test episodes, jobs, resume, and the
+            directory, below which runs lie at `runs/NAME-RECIPE-sSEED`.
 
     Raises:
         FileExistsError: if there are runs and `resume` is not set; nothing is written.
@@ -69,8 +69,9 @@ def _job(name, recipe, seed, run, options):
         return None
     command = [sys.executable, "-m", "nmn_keras.cli", "train", name, "--recipe", recipe, "--seed", str(seed)]
     command += ["--run-dir", str(run), "--quiet"]
-    if options.episodes is not None:
-        command += ["--episodes", str(options.episodes)]
+    for option, value in (("--episodes", options.episodes), ("--test-episodes", options.test_episodes)):
+        if value is not None:
+            command += [option, str(value)]
     if begun:
         command.append("--resume")
     return Job(str(run), command, run.with_name(run.name + ".log"))
@@ -93,15 +94,19 @@ class Progress:
     """
 
     def __init__(self, options: Options):
-        self.report, self.told = options.report, time.monotonic()
+        self.report, self.looked = options.report, time.monotonic()
+        self.told: dict[str, str] = {}
 
     def __call__(self, running: list[str]) -> None:
-        """Report each run's last update, if it is time to."""
-        if time.monotonic() - self.told < EVERY:
+        """Report each run's last update, if it is time to and there is news."""
+        if time.monotonic() - self.looked < EVERY:
             return
-        self.told = time.monotonic()
+        self.looked = time.monotonic()
         for name in running:
-            self.report(f"{name}: {_standing(Path(name))}")
+            standing = _standing(Path(name))
+            if self.told.get(name) != standing:
+                self.report(f"{name}: {standing}")
+            self.told[name] = standing
 
 
 def _standing(run):
