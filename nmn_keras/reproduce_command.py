@@ -1,8 +1,6 @@
 """The `nmn reproduce` command: the paper's figures and tables, from scratch or from what is stored."""
 
-import importlib.util
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -98,8 +96,6 @@ def _from_scratch(names, options, whole):
     """Measure each experiment, then write; the measured data are kept at once."""
     from nmn_keras.analysis.training import TrainingFailed
 
-    if importlib.util.find_spec("jax"):
-        os.environ.setdefault("KERAS_BACKEND", "jax")  # the fast one; Keras is not loaded yet
     found = {}
     try:
         for name in names:

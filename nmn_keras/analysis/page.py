@@ -11,8 +11,8 @@ from nmn_keras.analysis.themes import THEMES
 from nmn_keras.checkpoint import replace_text
 
 WHOLE = "RESULTS.md"
-CHECKOUT = Path(__file__).parent.parent.parent / "docs" / "results" / "data"
-PACKAGED = Path(__file__).parent.parent / "_results"
+STORED = Path(__file__).parent.parent.parent / "docs" / "results" / "data"
+"""Where a checkout keeps what was measured on agents of its zoo."""
 
 HEAD = """# Results Every claim of the paper beside what we measured. `nmn reproduce all --from-curves` makes this
 page and its figures of what is stored, byte for byte: curves and scores of the zoo (`zoo/*/curves.csv`,
@@ -34,7 +34,7 @@ def read_data(name: str, options: Options) -> Data | None:
     module = experiment.load(name)
     if stored := getattr(module, "stored", None):
         return stored(options)
-    path = (PACKAGED if PACKAGED.is_dir() else CHECKOUT) / f"{name}.json"
+    path = STORED / f"{name}.json"
     return json.loads(path.read_text()) if path.exists() else None
 
 
@@ -83,6 +83,4 @@ def not_measured(name: str) -> str:
 
 def drawn_with() -> dict[str, str]:
     """Give what figures depend on beside the data: they are the same bytes where these are the same."""
-    import matplotlib
-
-    return {"matplotlib": matplotlib.__version__, "numpy": importlib.metadata.version("numpy")}
+    return {name: importlib.metadata.version(name) for name in ("matplotlib", "pillow", "numpy")}
