@@ -14,14 +14,17 @@ WHOLE = "RESULTS.md"
 STORED = Path(__file__).parent.parent.parent / "docs" / "results" / "data"
 """Where a checkout keeps what was measured on agents of its zoo."""
 
-HEAD = """# Results Every claim of the paper beside what we measured. `nmn reproduce all --from-curves` makes this
-page and its figures of what is stored, byte for byte: curves and scores of the zoo (`zoo/*/curves.csv`,
-`zoo/*/scores.json`) and what was measured on its agents (`docs/results/data/`). Nothing here is written by hand.
-`nmn reproduce NAME` measures one part from scratch: {names}. The unit is a training run, a seed. The interquartile
-mean is the mean without the lowest and the highest quarter of the seeds; intervals are 95 % percentile bootstraps,
-seeds drawn again with replacement, as in rliable (Agarwal et al. 2021); with five seeds they are narrower than they
-should be. A claim *holds* or *does not hold* where the interval of what was measured excludes no difference; *no
-difference shown*: it does not; *too few seeds*: fewer than five."""
+HEAD = """# Results
+
+Every claim of the paper beside what we measured. `nmn reproduce all --from-curves` makes this page and its figures of
+what is stored, byte for byte: curves and scores of the zoo (`zoo/*/curves.csv`, `zoo/*/scores.json`) and what was
+measured on its agents (`docs/results/data/`). Nothing here is written by hand. `nmn reproduce NAME` measures one part
+from scratch: {names}.
+
+The unit is a training run, a seed. The interquartile mean is the mean without the lowest and the highest quarter of the
+seeds; intervals are 95 % percentile bootstraps, seeds drawn again with replacement, as in rliable (Agarwal et al. 2021);
+with five seeds they are narrower than they should be. A claim *holds* or *does not hold* where the interval excludes
+that there is no difference; where it does not, *no difference shown*; *too few seeds*: fewer than five."""
 
 
 def read_data(name: str, options: Options) -> Data | None:
