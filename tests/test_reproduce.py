@@ -51,7 +51,9 @@ def test_data_survive_json_and_give_the_same_again(name):
 
 
 def test_figures_have_labels_a_legend_and_the_colours_of_their_page():
-    drawn = experiment.load("learning").figures({"groups": trained.to_plain([group("b1-nmn", 0.9)]), "missing": []})
+    drawn = experiment.load("learning").figures(
+        {"source": "Here.", "groups": trained.to_plain([group("b1-nmn", 0.9)]), "missing": []}
+    )
     for theme in themes.THEMES:
         figure = drawn["learning-fast"](theme)
         assert figure.get_facecolor()[:3] == pytest.approx(to_rgb(theme.paper))
@@ -125,7 +127,9 @@ def test_matrix_products_are_counted(tmp_path):
 )
 def test_a_claim_holds_where_the_numbers_say_so(nmn, rnn, expected):
     groups = [group("b3-nmn", **nmn), group("b3-rnn", **rnn)]
-    text = experiment.load("learning").section({"groups": trained.to_plain(groups), "missing": ["b1-nmn"]})
+    text = experiment.load("learning").section(
+        {"source": "Here.", "groups": trained.to_plain(groups), "missing": ["b1-nmn"]}
+    )
     (row,) = [line for line in text.splitlines() if line.startswith("| NMNs converge towards better")]
     assert f"| b3, fast: {expected} |" in row
     assert "not trained yet: `b1-nmn`" in text
@@ -138,20 +142,20 @@ def test_smaller_spreads_and_returns_are_judged_by_their_own_side():
         group("b1-nmn", 4534 / 4679, spread=0.001, recipe="paper"),
         group("b1-rnn", 0.8, spread=0.1, recipe="paper"),
     ]
-    text = experiment.load("learning").section({"groups": trained.to_plain(groups), "missing": []})
+    text = experiment.load("learning").section({"source": "Here.", "groups": trained.to_plain(groups), "missing": []})
     rows = {line.split("|")[1].strip()[:20]: line for line in text.splitlines() if line.startswith("| ")}
     assert (
         "| b1, paper: holds |" in rows["NMNs show very stabl"]
         and "ratio of spreads 0.01" in rows["NMNs show very stabl"]
     )
-    assert "| 4534 ± 3, 15 seeds | holds |" in rows["On benchmark 1 the N"]
+    assert "| 4534 ± 3 after 1,280 episodes, 15 seeds | holds |" in rows["On benchmark 1 the N"]
 
 
 def test_variants_are_compared_with_what_was_trained_alike():
     names = {"b1-nmn": 0.95, "b1-nmn-sigmoid": 0.93, "b1-rnn": 0.9, "b1-rnn-sigmoid": 0.5}
     names |= {"b1-nmn-depth0": 0.94, "b1-nmn-depth4": 0.94, "b1-rnn-depth0": 0.97, "b1-rnn-depth4": 0.4}
     groups = [group(name, share) for name, share in names.items()] + [group("b1-nmn", 0.1, recipe="paper")]
-    module, data = experiment.load("robustness"), {"groups": trained.to_plain(groups), "missing": []}
+    module, data = experiment.load("robustness"), {"source": "Here.", "groups": trained.to_plain(groups), "missing": []}
     text = module.section(data)
     rows = [line for line in text.splitlines() if line.startswith("| ")]
     assert "b1 NMN, fast: holds: worse<br>b1 RNN, fast: holds: worse" in rows[1]
@@ -165,7 +169,10 @@ def test_variants_are_compared_with_what_was_trained_alike():
 
 def test_kinds_beyond_the_paper_are_compared_with_the_nmn():
     groups = [group("b1-nmn", 0.9, 5), group("b1-film", 0.8, 5), group("b2-hyper", 0.8, 1)]
-    module, data = experiment.load("beyond"), {"groups": trained.to_plain(groups), "missing": ["b1-nbrc"]}
+    module, data = (
+        experiment.load("beyond"),
+        {"source": "Here.", "groups": trained.to_plain(groups), "missing": ["b1-nbrc"]},
+    )
     text = module.section(data)
     assert "| `b1-film` | fast | 5 and 5 | 0.00 [0.00, 0.00] |" in text and "`b2-hyper` | fast | 1 and" not in text
     assert {f"{stem}-dark.png" for stem in module.figures(data)} <= {*IMAGE.findall(text)}

@@ -14,19 +14,21 @@ PAPER_SEEDS = 15
 PAPER_RETURN = 4534
 """Of the NMN on b1 after 20,000 episodes."""
 RECIPES = ("paper", "fast")
+ZOO = "Shown are the runs in the zoo, whose curves, commands and commits are in `zoo/*/curves.csv` and `scores.json`."
+TRAINED = "Shown are runs trained for this page, in `runs/` beside it."
 
 
 def measure(options: Options) -> Data:
     """Train both networks on the benchmarks chosen; see `training.train`."""
     from nmn_keras.analysis.training import train
 
-    return {"groups": to_plain(train(_names(options.benches), options)), "missing": []}
+    return {"source": TRAINED, "groups": to_plain(train(_names(options.benches), options)), "missing": []}
 
 
 def stored(options: Options) -> Data:
     """Read both networks of the zoo."""
     groups, missing = from_zoo(_names(options.benches), options.zoo)
-    return {"groups": to_plain(groups), "missing": missing}
+    return {"source": ZOO, "groups": to_plain(groups), "missing": missing}
 
 
 def _names(benches):
@@ -79,7 +81,7 @@ def section(data: Data) -> str:
     return "\n\n".join(
         [
             "## Learning",
-            _INTRODUCTION,
+            f"{_INTRODUCTION} {data['source']}",
             table(CLAIMS, [row for row in (_claim_return(groups), *_claims(pairs), _claim_size(groups)) if row]),
             "### Scores",
             f"{WORDS} {COST}",
@@ -95,11 +97,9 @@ def section(data: Data) -> str:
     )
 
 
-_INTRODUCTION = """Both networks on each benchmark: `nmn reproduce learning` trains 15 seeds of each (`--bench`,
-`--seeds`, `--episodes` and `--recipe` choose less), `nmn reproduce learning --from-curves` shows the runs in the
-zoo, as here. Their curves, scores, commands and commits are in `zoo/*/curves.csv` and `zoo/*/scores.json`. The
-paper's recipe plays whole episodes; the fast one plays 200 steps of each, so that its training curves are returns
-of the first 200 steps."""
+_INTRODUCTION = """Both networks on each benchmark. `nmn reproduce learning` trains 15 seeds of each; `--bench`,
+`--seeds`, `--episodes` and `--recipe` choose other runs. The paper's recipe plays whole episodes; the fast one plays
+200 steps of each, so that its training curves are returns of the first 200 steps."""
 
 _COMPARED = """*P*: the probability that a seed of the NMN beats one of the RNN; 0.5 is no difference. *Sooner*: by
 the mean return over all of training. *Difference*: of interquartile means. *Ratio of spreads*: standard deviation
@@ -119,7 +119,7 @@ def _claim_return(groups):
             continue
         returns = group.measured("training")
         found = comparison.typical(returns)
-        lines.append(f"{mean_and_spread(returns)}, {seeds_text(group)}")
+        lines.append(f"{mean_and_spread(returns)} after {group.episodes:,} episodes, {seeds_text(group)}")
         if found.high is None:
             verdicts.append(f"{returns.mean() - PAPER_RETURN:+.0f}: {seeds_text(group)}, too few for an interval")
         else:

@@ -21,10 +21,10 @@ what is stored, byte for byte: curves and scores of the zoo (`zoo/*/curves.csv`,
 measured on its agents (`docs/results/data/`). Nothing here is written by hand. `nmn reproduce NAME` measures one part
 from scratch: {names}.
 
-The unit is a training run, a seed. The interquartile mean is the mean without the lowest and the highest quarter of the
-seeds; intervals are 95 % percentile bootstraps, seeds drawn again with replacement, as in rliable (Agarwal et al. 2021);
-with five seeds they are narrower than they should be. A claim *holds* or *does not hold* where the interval excludes
-that there is no difference; where it does not, *no difference shown*; *too few seeds*: fewer than five."""
+The unit is a training run, a seed. The interquartile mean is the mean without the lowest and the highest quarter of
+the seeds; intervals are 95 % percentile bootstraps, seeds drawn again with replacement, as in rliable (Agarwal et al.
+2021); with five seeds they are narrower than they should be. A claim *holds* or *does not hold* where the interval
+excludes that there is no difference; where it does not, *no difference shown*; *too few seeds*: fewer than five."""
 
 
 def read_data(name: str, options: Options) -> Data | None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from nmn_keras.analysis import comparison
 from nmn_keras.analysis.experiment import BENCHES, Data, Draw, Options
-from nmn_keras.analysis.learning import BANDS, DOTS, KINDS, PAPER_SEEDS, RECIPES, kind_colour, kind_label
+from nmn_keras.analysis.learning import BANDS, DOTS, KINDS, PAPER_SEEDS, RECIPES, TRAINED, ZOO, kind_colour, kind_label
 from nmn_keras.analysis.markdown import CLAIMS, picture, table
 from nmn_keras.analysis.score_table import COST, WORDS, lacking, scores_table
 from nmn_keras.analysis.statistics import interquartile_mean
@@ -20,13 +20,13 @@ def measure(options: Options) -> Data:
     """Train the paper's networks and their variants; see `training.train`."""
     from nmn_keras.analysis.training import train
 
-    return {"groups": to_plain(train(_names(options.benches), options)), "missing": []}
+    return {"source": TRAINED, "groups": to_plain(train(_names(options.benches), options)), "missing": []}
 
 
 def stored(options: Options) -> Data:
     """Read what the zoo has of them."""
     groups, missing = from_zoo(_names(options.benches), options.zoo)
-    return {"groups": to_plain(groups), "missing": missing}
+    return {"source": ZOO, "groups": to_plain(groups), "missing": missing}
 
 
 def _names(benches):
@@ -108,7 +108,7 @@ def section(data: Data) -> str:
     return "\n\n".join(
         [
             "## Robustness",
-            _INTRODUCTION,
+            f"{_INTRODUCTION} {data['source']}",
             table(CLAIMS, claims),
             "### Scores of the variants",
             f"{WORDS} {COST}",
@@ -120,11 +120,10 @@ def section(data: Data) -> str:
     )
 
 
-_INTRODUCTION = """`nmn reproduce robustness` trains NMN and RNN with sigmoid instead of sReLU on each benchmark
-(`b1-nmn-sigmoid` and so on) and, on b1, with 0 and 4 hidden layers instead of 1 (`b1-nmn-depth0`, ...), with 15
-seeds each; `nmn reproduce robustness --from-curves` shows those in the zoo, as here. Compared is only what was
-trained in the same way. The measure is the nearest to the paper's: under its recipe the last 1,000 training
-episodes, under the fast recipe test episodes with sampled actions."""
+_INTRODUCTION = """NMN and RNN with sigmoid instead of sReLU on each benchmark (`b1-nmn-sigmoid` and so on) and, on
+b1, with 0 and 4 hidden layers instead of 1 (`b1-nmn-depth0`, ...). `nmn reproduce robustness` trains 15 seeds of each.
+Compared is only what was trained in the same way. The measure is the nearest to the paper's: under its recipe the last
+1,000 training episodes, under the fast recipe test episodes with sampled actions."""
 
 
 def _claim(words, measured, why):
