@@ -171,9 +171,16 @@ def test_kinds_beyond_the_paper_are_compared_with_the_nmn():
     groups = [group("b1-nmn", 0.9, 5), group("b1-film", 0.8, 5), group("b2-hyper", 0.8, 1)]
     module, data = (
         experiment.load("beyond"),
-        {"source": "Here.", "groups": trained.to_plain(groups), "missing": ["b1-nbrc"]},
+        {"source": "Here.", "groups": trained.to_plain(groups), "missing": ["b1-nbrc"], "sine": None},
     )
-    text = module.section(data)
+    sine = {"context_points": 10, "seeds": 3, "measure": "errors", "command": "python examples/sine_regression.py"}
+    models = {
+        "nmn": {"mean": 0.125, "interval": [0.1, 0.15], "parameters": 1234},
+        "none": {"mean": 3.0, "parameters": 9},
+    }
+    text = module.section({**data, "sine": {**sine, "models": models}})
+    assert "| nmn | 1,234 | 0.1250 [0.1000, 0.1500] |\n| none | 9 | 3.0000 |" in text and sine["command"] in text
+    assert "sine" not in module.section(data)
     assert "| `b1-film` | fast | 5 and 5 | 0.00 [0.00, 0.00] |" in text and "`b2-hyper` | fast | 1 and" not in text
     assert {f"{stem}-dark.png" for stem in module.figures(data)} <= {*IMAGE.findall(text)}
     assert all(f"`{name}`" in text.split("### Kinds that are missing")[1] for name in ("b1-nbrc", "b3-shared"))

@@ -1,9 +1,10 @@
 """Other ways for a recurrent network to modulate a policy, under the same protocol as the paper's."""
 
+import json
 from collections.abc import Mapping
 
 from nmn_keras.analysis import comparison
-from nmn_keras.analysis.experiment import BENCHES, Data, Draw, Options
+from nmn_keras.analysis.experiment import BENCHES, STORED, Data, Draw, Options
 from nmn_keras.analysis.learning import BANDS, DOTS, RECIPES, TRAINED, ZOO
 from nmn_keras.analysis.markdown import picture, table
 from nmn_keras.analysis.score_table import COST, WORDS, lacking, scores_table
@@ -26,13 +27,19 @@ def measure(options: Options) -> Data:
     """Train all of them; see `training.train`."""
     from nmn_keras.analysis.training import train
 
-    return {"source": TRAINED, "groups": to_plain(train(_names(options.benches), options)), "missing": []}
+    return {"source": TRAINED, "groups": to_plain(train(_names(options.benches), options)), "missing": [], "sine": None}
 
 
 def stored(options: Options) -> Data:
     """Read what the zoo has of them."""
     groups, missing = from_zoo(_names(options.benches), options.zoo)
-    return {"source": ZOO, "groups": to_plain(groups), "missing": missing}
+    return {"source": ZOO, "groups": to_plain(groups), "missing": missing, "sine": _read_sine()}
+
+
+def _read_sine():
+    """What `examples/sine_regression.py --json` wrote, or None."""
+    path = STORED / "sine.json"
+    return json.loads(path.read_text()) if path.exists() else None
 
 
 def _names(benches):
@@ -81,6 +88,7 @@ def section(data: Data) -> str:
             "### Kinds that are missing",
             "\n".join(missing) or f"Nothing: {WANTED} seeds of each.",
             *_captions(groups),
+            *_sine(data["sine"]),
         ]
     )
 
@@ -111,3 +119,20 @@ def _captions(groups):
             yield f"{text}\n\n*All kinds while training, {recipe} recipe. {BANDS}*"
     if _has_new(groups):
         yield f"{picture('beyond-scores', 'Scores of all kinds by seed')}\n\n*{DOTS}*"
+
+
+def _sine(found):
+    """Supervised meta-learning, which the paper names as a track to follow."""
+    if not found:
+        return
+    yield "### Supervised: sine waves"
+    yield (
+        'The paper: "Supervised meta-learning would be an interesting track to follow". Networks see '
+        f"{found['context_points']} points of an unknown sine wave and predict others; `NMNDense` in a plain Keras "
+        f"model, `keras.Model.fit`, {found['seeds']} seeds. Shown: {found['measure']}. Command: `{found['command']}`."
+    )
+    rows = []
+    for name, model in found["models"].items():
+        error = comparison.Estimate(model["mean"], *model.get("interval", (None, None)))
+        rows.append((name, f"{model['parameters']:,}", error.text(4)))
+    yield table(("network", "parameters", "mean squared error"), rows)

@@ -37,6 +37,8 @@ _ORDER = ("learning", "adaptation", "freezing", "robustness", "beyond")
 NAMES = tuple(name for name in _ORDER if importlib.util.find_spec(f"{__package__}.{name}"))
 """The experiments that there are, in the order of the page."""
 BENCHES = ("b1", "b2", "b3")
+STORED = Path(__file__).parent.parent.parent / "docs" / "results" / "data"
+"""Where a checkout keeps what was measured, beside the curves and scores in its zoo."""
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from nmn_keras.analysis import experiment
-from nmn_keras.analysis.experiment import Data, Options
+from nmn_keras.analysis.experiment import STORED, Data, Options
 from nmn_keras.analysis.themes import THEMES
 from nmn_keras.checkpoint import replace_text
 
 WHOLE = "RESULTS.md"
-STORED = Path(__file__).parent.parent.parent / "docs" / "results" / "data"
-"""Where a checkout keeps what was measured on agents of its zoo."""
 
 HEAD = """# Results
 
