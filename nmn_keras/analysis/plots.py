@@ -57,8 +57,8 @@ def legend(target: Axes | Figure, theme: Theme, **options) -> None:
     """Add a legend to axes or, below all panels, to a figure."""
     if isinstance(target, Figure):
         options = {"loc": "outside lower center", "ncols": 6, **options}
-    made = target.legend(**{"fontsize": 8, "labelcolor": theme.ink, "frameon": False, **options})
-    made.get_frame().set_facecolor(theme.paper)
+    made = target.legend(**{"fontsize": 8, "labelcolor": theme.ink, "framealpha": 0.7, **options})
+    made.get_frame().set(facecolor=theme.paper, edgecolor="none")
 
 
 def png(figure: Figure) -> bytes:

@@ -71,7 +71,7 @@ def figures(data: Data) -> Mapping[str, Draw]:
             look = group_figures.Look(_activation_label, kind_colour, lambda g: "--" if _is_sigmoid(g) else "-")
             drawn[f"robustness-sigmoid-{recipe}"] = curve_figures.curves(group_figures.training_panels(sigmoid, look))
         if _has_depths(mine):
-            drawn[f"robustness-depth-{recipe}"] = curve_figures.curves(_depth_panels(mine))
+            drawn[f"robustness-depth-{recipe}"] = curve_figures.curves(_depth_panels(mine), one_scale=True)
     if any(map(_is_variant, groups)):
         look = group_figures.Look(lambda group: group.agent, kind_colour)
         drawn["robustness-scores"] = curve_figures.scores(
