@@ -5,7 +5,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 
@@ -19,6 +19,8 @@ class Job:
     """What to run."""
     log: Path
     """Its output, appended."""
+    environment: dict[str, str] = field(default_factory=dict)
+    """Variables that it gets beside those of this process."""
 
 
 @dataclass
@@ -29,7 +31,12 @@ class _Running:
     began: float
 
 
-def run_jobs(jobs: Sequence[Job], parallel: int, report: Callable[[str], None] = print) -> dict[str, int]:
+def run_jobs(
+    jobs: Sequence[Job],
+    parallel: int,
+    report: Callable[[str], None] = print,
+    watch: Callable[[list[str]], None] | None = None,
+) -> dict[str, int]:
     """Run jobs, some at a time, each on a core of its own where the system can pin it.
 
     A SIGINT is passed on to those that run, and the others are not started.
@@ -38,6 +45,7 @@ def run_jobs(jobs: Sequence[Job], parallel: int, report: Callable[[str], None] =
         jobs: in the order to start.
         parallel: how many run at a time.
         report: called with a line whenever one starts or ends.
+        watch: called with the names of those that run, every tenth of a second.
 
     Returns:
         Exit statuses by name.
@@ -60,6 +68,8 @@ def run_jobs(jobs: Sequence[Job], parallel: int, report: Callable[[str], None] =
                 cores.append(ended.core)
                 statuses[ended.job.name] = ended.process.returncode
                 report(_ending(ended))
+            if watch:
+                watch([one.job.name for one in running])
             time.sleep(0.1)
     except KeyboardInterrupt:
         for one in running:
@@ -87,7 +97,7 @@ def _start(job: Job, core: int | None) -> _Running:
             job.command,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **one_thread, "XLA_FLAGS": flags},
+            env={**os.environ, **one_thread, "XLA_FLAGS": flags, **job.environment},
             start_new_session=True,  # a Ctrl-C comes from here, not from the terminal too
         )
     if core is not None:
