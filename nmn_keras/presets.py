@@ -1,4 +1,4 @@
-"""Presets by zoo name: the paper's networks, and what the fast recipe changes in them and in itself."""
+"""Presets by zoo name: the paper's networks, variants of them, and what the fast recipe changes."""
 
 import dataclasses
 import math
@@ -26,7 +26,7 @@ _TORUS: dict[str, Any] = {
 _DEEP_NMN: dict[str, Any] = {"kind": "nmn", "signal_units": 45, "hidden_units": (30, 10)}
 _DEEP_RNN: dict[str, Any] = {"kind": "rnn", "signal_units": 0, "hidden_units": (45, 30, 10)}
 
-ARCHITECTURES = {
+_PAPER = {
     "b1-nmn": Architecture("nmn", **FIRST_LAYERS["nmn"], **_B1),
     "b1-rnn": Architecture("rnn", **FIRST_LAYERS["rnn"], **_B1),
     "b2-nmn": Architecture(observation_size=2, **_DEEP_NMN, **_TORUS),
@@ -34,7 +34,37 @@ ARCHITECTURES = {
     "b3-nmn": Architecture(observation_size=4, **_DEEP_NMN, **_TORUS),
     "b3-rnn": Architecture(observation_size=4, **_DEEP_RNN, **_TORUS),
 }
-"""The paper's networks (Table "architectures" and the authors' code)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    """A preset made of another one."""
+
+    base: str
+    """Name of the preset it is made of."""
+    architecture: dict[str, Any]
+    """Fields of the base's architecture that differ, under both recipes."""
+
+
+def _variants() -> dict[str, Variant]:
+    # The paper's robustness study. The dense layer between GRU and main network (20) stays at every depth, for the RNN
+    # too: the paper calls its own GRU 50, 20, 10 "1 hidden layer".
+    made = {f"{base}-sigmoid": Variant(base, {"activation": "sigmoid"}) for base in _PAPER}
+    for base in ("b1-nmn", "b1-rnn"):
+        *first, units = _PAPER[base].hidden_units
+        for depth in (0, 4):
+            made[f"{base}-depth{depth}"] = Variant(base, {"hidden_units": (*first, *(units,) * depth)})
+    return made
+
+
+VARIANTS = _variants()
+"""Presets made of others: the paper's robustness study."""
+
+ARCHITECTURES = {
+    **_PAPER,
+    **{name: dataclasses.replace(_PAPER[variant.base], **variant.architecture) for name, variant in VARIANTS.items()},
+}
+"""The paper's networks (Table "architectures" and the authors' code) and their variants, by preset."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,13 +133,21 @@ def get(name: str, recipe: str | recipes.Recipe = "fast") -> tuple[Architecture,
     """
     if name not in ARCHITECTURES:
         raise ValueError(f"Unknown preset. Known: {sorted(ARCHITECTURES)}. Received: {name!r}")
-    architecture, chosen = ARCHITECTURES[name], recipes.get(recipe)
+    chosen = recipes.get(recipe)
     if not isinstance(chosen, recipes.FastRecipe):
-        return architecture, chosen
-    settings = FAST[name.partition("-")[0]]
+        return ARCHITECTURES[name], chosen
     if isinstance(recipe, str):
-        chosen = dataclasses.replace(chosen, **settings.recipe)
+        chosen = dataclasses.replace(chosen, **FAST[name.partition("-")[0]].recipe)
+    return _fast_architecture(name), chosen
+
+
+def _fast_architecture(name):
+    """A variant differs from its base under the fast recipe in what it differs in under the paper's."""
+    if name in VARIANTS:
+        variant = VARIANTS[name]
+        return dataclasses.replace(_fast_architecture(variant.base), **variant.architecture)
+    settings, architecture = FAST[name.partition("-")[0]], ARCHITECTURES[name]
     changed = {**settings.architecture}
     if architecture.kind in settings.hidden_units:
         changed["hidden_units"] = settings.hidden_units[architecture.kind]
-    return dataclasses.replace(architecture, **changed), chosen
+    return dataclasses.replace(architecture, **changed)
