@@ -44,11 +44,16 @@ class Variant:
     """Name of the preset it is made of."""
     architecture: dict[str, Any]
     """Fields of the base's architecture that differ, under both recipes."""
+    fast: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Further fields that differ under the fast recipe."""
 
 
-def _variants() -> dict[str, Variant]:
-    # The paper's robustness study. The dense layer between GRU and main network (20) stays at every depth, for the RNN
-    # too: the paper calls its own GRU 50, 20, 10 "1 hidden layer".
+def _robustness() -> dict[str, Variant]:
+    """The paper's robustness study.
+
+    The dense layer between GRU and main network (20) stays at every depth, for the RNN too: the paper calls its own
+    GRU 50, 20, 10 "1 hidden layer".
+    """
     made = {f"{base}-sigmoid": Variant(base, {"activation": "sigmoid"}) for base in _PAPER}
     for base in ("b1-nmn", "b1-rnn"):
         *first, units = _PAPER[base].hidden_units
@@ -57,8 +62,26 @@ def _variants() -> dict[str, Variant]:
     return made
 
 
-VARIANTS = _variants()
-"""Presets made of others: the paper's robustness study."""
+_FILM, _HYPER = {"kind": "film", "signal_units": 0}, {"kind": "hyper"}
+_NBRC, _SHARED = {"cell": "nbrc"}, {"shared_modulation": True}
+_BEYOND = {
+    "b1-film": Variant("b1-nmn", {**_FILM, "hidden_units": (13,)}),
+    "b2-film": Variant("b2-nmn", _FILM, {"hidden_units": (60, 30)}),
+    "b3-film": Variant("b3-nmn", _FILM, {"hidden_units": (60, 30)}),
+    "b1-hyper": Variant("b1-nmn", {**_HYPER, "signal_units": 17}),
+    "b2-hyper": Variant("b2-nmn", {**_HYPER, "signal_units": 14}, {"signal_units": 17, "hidden_units": (32, 16)}),
+    "b3-hyper": Variant("b3-nmn", {**_HYPER, "signal_units": 14}, {"signal_units": 15, "hidden_units": (32, 16)}),
+    "b1-nbrc": Variant("b1-nmn", {**_NBRC, "gru_units": (60,)}),
+    "b2-nbrc": Variant("b2-nmn", {**_NBRC, "gru_units": (113, 85)}, {"gru_units": (76,)}),
+    "b3-nbrc": Variant("b3-nmn", {**_NBRC, "gru_units": (113, 85)}, {"gru_units": (76,)}),
+    "b1-shared": Variant("b1-nmn", {**_SHARED, "hidden_units": (100,)}),
+    "b2-shared": Variant("b2-nmn", {**_SHARED, "hidden_units": (102, 34)}, {"hidden_units": (125, 80)}),
+    "b3-shared": Variant("b3-nmn", {**_SHARED, "hidden_units": (102, 34)}, {"hidden_units": (125, 80)}),
+}
+"""Architectures beyond the paper, at the NMN's number of parameters give or take 2 %."""
+
+VARIANTS = {**_robustness(), **_BEYOND}
+"""Presets made of others: the paper's robustness study, and architectures beyond the paper."""
 
 ARCHITECTURES = {
     **_PAPER,
@@ -142,10 +165,9 @@ def get(name: str, recipe: str | recipes.Recipe = "fast") -> tuple[Architecture,
 
 
 def _fast_architecture(name):
-    """A variant differs from its base under the fast recipe in what it differs in under the paper's."""
     if name in VARIANTS:
         variant = VARIANTS[name]
-        return dataclasses.replace(_fast_architecture(variant.base), **variant.architecture)
+        return dataclasses.replace(_fast_architecture(variant.base), **{**variant.architecture, **variant.fast})
     settings, architecture = FAST[name.partition("-")[0]], ARCHITECTURES[name]
     changed = {**settings.architecture}
     if architecture.kind in settings.hidden_units:

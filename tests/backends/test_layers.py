@@ -8,7 +8,8 @@ from keras.ops import convert_to_numpy, convert_to_tensor
 from numpy.testing import assert_allclose, assert_array_equal
 from on_backend import on_tensors, value_and_gradients
 
-from nmn_keras.layers import ModulatorGRUCell, NMNDense, srelu
+from nmn_keras.cells import ModulatorGRUCell
+from nmn_keras.layers import NMNDense, srelu
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-6}  # float32 sums of a few dozen terms against float64
 BY_NAME = {**{name: name for name in references.ACTIVATIONS}, "srelu": srelu}
