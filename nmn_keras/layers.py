@@ -193,9 +193,7 @@ class HyperDense(keras.layers.Layer):
         inputs, signal = _align_ranks(inputs, signal)
         # `inputs @ W(signal)` for all samples in one product, without a kernel for each of them in memory.
         pairs = ops.expand_dims(inputs, -1) * ops.expand_dims(signal, -2)
-        wide, units = self.kernel_generator.shape[0] * self.kernel_generator.shape[1], self.units
-        pairs = ops.reshape(pairs, (*ops.shape(pairs)[:-2], wide))
-        y = ops.matmul(pairs, ops.reshape(self.kernel_generator, (wide, units)))
+        y = ops.tensordot(pairs, self.kernel_generator, axes=2)
         y = y + ops.matmul(inputs, self.kernel) + ops.matmul(signal, self.bias_generator)
         return self.activation(y + self.bias)
 

@@ -114,3 +114,30 @@ def test_the_python_block_of_the_server_s_page_runs(url):
         "sequence_start", "sequence_end=True, sequence_start"
     )
     run(sys.executable, "-c", f"{script}\nassert action.shape == (1, 1)\nclient.close()")
+
+
+def test_meta_regression_needs_the_context_and_names_its_command(tmp_path):
+    out = run(
+        sys.executable,
+        "examples/sine_regression.py",
+        "--seeds",
+        "2",
+        "--tasks",
+        "640",
+        "--json",
+        tmp_path / "sine.json",
+    )
+    told = json.loads((tmp_path / "sine.json").read_text())
+    assert "examples/sine_regression.py --seeds 2 --tasks 640 --json" in told["command"]
+    errors = {name: model["test_errors"] for name, model in told["models"].items()}
+    assert max(*errors["modulated"], *errors["concatenated"]) < 0.8 * min(errors["without context"])
+    for name, model in told["models"].items():
+        assert f"{name}: {model['mean']:.4f} [" in out
+        assert model["interval"][0] < model["mean"] == pytest.approx(np.mean(errors[name])) < model["interval"][1]
+        assert model["parameters"] == pytest.approx(told["models"]["modulated"]["parameters"], rel=0.01)
+
+
+def test_the_published_meta_regression_is_the_example_s():
+    told = json.loads((ROOT / "docs" / "results" / "data" / "sine.json").read_text())
+    assert told["command"] == "KERAS_BACKEND=jax python examples/sine_regression.py --json docs/results/data/sine.json"
+    assert all(len(model["test_errors"]) == told["seeds"] == 5 for model in told["models"].values())
