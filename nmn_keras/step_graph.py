@@ -122,11 +122,10 @@ def _generated(main, seen, signal):
     (kernel, bias, sizes), layers = main
     shifts = ops.matmul(signal, kernel) + bias
     shifts = ops.split(shifts, np.cumsum(sizes)[:-1].tolist(), axis=-1) if len(sizes) > 1 else [shifts]
-    y, constant = seen, ops.ones_like(signal[..., :1])
-    signal = ops.expand_dims(ops.concatenate([constant, signal], axis=-1), -2)
+    y, signal = seen, ops.expand_dims(signal, -2)
     for (weights, activation), shift in zip(layers, shifts, strict=True):
-        pairs = ops.reshape(ops.expand_dims(y, -1) * signal, (-1, len(weights)))
-        y = activation(ops.matmul(pairs, weights) + shift)
+        pairs = ops.reshape(ops.expand_dims(y, -1) * signal, (-1, len(weights) - y.shape[-1]))
+        y = activation(ops.matmul(ops.concatenate([y, pairs], axis=-1), weights) + shift)
     return y
 
 
@@ -188,13 +187,14 @@ def _fuse_modulated(layers, head):
 
 
 def _fuse_generated(layers, head):
-    """One product for the biases of all layers, and each layer's kernel over pairs (input, [1, signal])."""
+    """One product for the biases of all layers, and each layer's kernel over inputs and pairs (input, signal)."""
     kernels, biases, main = [], [], []
     for layer, factor, offset in _with_head(layers, head):
         kernels.append(np.asarray(layer.bias_generator) * factor)
         biases.append(np.asarray(layer.bias) * factor + offset)
-        pairs = np.concatenate([np.asarray(layer.kernel)[:, None], np.asarray(layer.kernel_generator)], axis=1)
-        main.append(((pairs * factor).reshape(-1, layer.units).astype("float32"), layer.activation))
+        pairs = np.asarray(layer.kernel_generator).reshape(-1, layer.units)
+        weights = np.concatenate([np.asarray(layer.kernel), pairs]) * factor
+        main.append((weights.astype("float32"), layer.activation))
     sizes = [layer.units for layer in layers]
     return (np.concatenate(kernels, axis=1).astype("float32"), np.concatenate(biases).astype("float32"), sizes), main
 

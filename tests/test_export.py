@@ -68,7 +68,11 @@ ARCHITECTURES = {
         action_period=2.0,
     ),
     "nmn of bistable cells that shares": lambda: Architecture.for_env(
-        Patchwork, **LAYERS | {"gru_units": (5, 4), "hidden_units": (6, 4)}, cell="nbrc", shared_modulation=True
+        Patchwork,
+        **LAYERS | {"gru_units": (5, 4), "hidden_units": (6, 4)},
+        signal_activation="tanh",
+        cell="nbrc",
+        shared_modulation=True,
     ),
     "film of a direction": lambda: Architecture(
         kind="film",

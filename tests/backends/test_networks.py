@@ -1,6 +1,8 @@
 import dataclasses
 import functools
 import json
+import re
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -259,6 +261,23 @@ def test_variants_differ_from_their_base_in_one_thing(recipe, wide):
     }
     for name, units in depths.items():
         assert changed(name, name.rpartition("-")[0]) == {"hidden_units": units}
+
+
+def test_the_documented_numbers_of_parameters_are_true():
+    text = (Path(__file__).parents[2] / "docs" / "architectures.md").read_text()
+    columns = [("b1", "paper"), ("b2", "paper"), ("b2", "fast"), ("b3", "paper"), ("b3", "fast")]
+
+    def actor(name, recipe="paper"):
+        architecture, _ = presets.get(name, recipe)
+        return references.parameter_count(architecture, architecture.policy_units)
+
+    rows = re.findall(r"^\| (\w+) \| (\d.*) \|$", text, re.MULTILINE)
+    assert [kind for kind, _ in rows] == ["nmn", "rnn", "film", "hyper", "nbrc", "shared"]
+    for kind, cells in rows:
+        told = [int(cell.split()[0].replace(",", "")) for cell in cells.split(" | ")]
+        assert told == [actor(f"{benchmark}-{kind}", recipe) for benchmark, recipe in columns]
+    depths = [f"{actor(f'b1-{kind}-depth{depth}'):,}" for kind in ("nmn", "rnn") for depth in (0, 4)]
+    assert re.findall(r"\d,\d+", text[text.index("The depths change") :]) == depths
 
 
 @pytest.mark.parametrize("recipe", ["paper", "fast"])
