@@ -140,4 +140,8 @@ def test_meta_regression_needs_the_context_and_names_its_command(tmp_path):
 def test_the_published_meta_regression_is_the_example_s():
     told = json.loads((ROOT / "docs" / "results" / "data" / "sine.json").read_text())
     assert told["command"] == "KERAS_BACKEND=jax python examples/sine_regression.py --json docs/results/data/sine.json"
-    assert all(len(model["test_errors"]) == told["seeds"] == 5 for model in told["models"].values())
+    text = (ROOT / "docs" / "architectures.md").read_text()
+    for model in told["models"].values():
+        low, high = model["interval"]
+        assert len(model["test_errors"]) == told["seeds"] == 5
+        assert f"| {model['mean']:.2f} [{low:.2f}, {high:.2f}] |" in text
