@@ -106,10 +106,8 @@ def main(argv=None):
     for name, build in MODELS.items():
         errors = [train(build, seed, arguments.tasks) for seed in range(arguments.seeds)]
         results[name] = summarise(errors, build().count_params())
-        low, high = results[name].get("interval", (np.nan, np.nan))
-        print(
-            f"{name:>15}: {results[name]['mean']:.4f} [{low:.4f}, {high:.4f}], {results[name]['parameters']} parameters"
-        )
+        interval = "[{:.4f}, {:.4f}], ".format(*results[name]["interval"]) if "interval" in results[name] else ""
+        print(f"{name:>15}: {results[name]['mean']:.4f} {interval}{results[name]['parameters']} parameters")
     if arguments.json:
         words = ["python", "examples/sine_regression.py", *(sys.argv[1:] if argv is None else argv)]
         told = {

@@ -40,9 +40,9 @@ def url(zoo_of_one):
                 client.fork().detach()  # every example has ended its sessions, so that there is room for five
 
 
-def run(*command, environment=None):
+def run(*command, environment=None, timeout=60):
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=60, env={**os.environ, **(environment or {})}
+        command, cwd=ROOT, capture_output=True, text=True, timeout=timeout, env={**os.environ, **(environment or {})}
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -116,25 +116,18 @@ def test_the_python_block_of_the_server_s_page_runs(url):
     run(sys.executable, "-c", f"{script}\nassert action.shape == (1, 1)\nclient.close()")
 
 
+@pytest.mark.slow
 def test_meta_regression_needs_the_context_and_names_its_command(tmp_path):
-    out = run(
-        sys.executable,
-        "examples/sine_regression.py",
-        "--seeds",
-        "2",
-        "--tasks",
-        "640",
-        "--json",
-        tmp_path / "sine.json",
-    )
+    words = ["examples/sine_regression.py", "--seeds", "1", "--tasks", "2560", "--json", str(tmp_path / "sine.json")]
+    out = run(sys.executable, *words, timeout=600)
     told = json.loads((tmp_path / "sine.json").read_text())
-    assert "examples/sine_regression.py --seeds 2 --tasks 640 --json" in told["command"]
-    errors = {name: model["test_errors"] for name, model in told["models"].items()}
-    assert max(*errors["modulated"], *errors["concatenated"]) < 0.8 * min(errors["without context"])
-    for name, model in told["models"].items():
-        assert f"{name}: {model['mean']:.4f} [" in out
-        assert model["interval"][0] < model["mean"] == pytest.approx(np.mean(errors[name])) < model["interval"][1]
-        assert model["parameters"] == pytest.approx(told["models"]["modulated"]["parameters"], rel=0.01)
+    assert told["command"].endswith(" ".join(["python", *words]))
+    models = told["models"]
+    errors = {name: model["test_errors"] for name, model in models.items()}
+    assert max(errors["modulated"] + errors["concatenated"]) < 0.9 * min(errors["without context"])
+    for name, model in models.items():
+        assert f"{name}: {model['mean']:.4f} {model['parameters']} parameters" in out
+        assert model["parameters"] == pytest.approx(models["modulated"]["parameters"], rel=0.01)
 
 
 def test_the_published_meta_regression_is_the_example_s():
