@@ -11,7 +11,9 @@ __version__ = "0.1.0"
 _HOMES = {
     "ActorCritic": "nmn_keras.actor_critic",
     "Architecture": "nmn_keras.architecture",
-    "ModulatorGRUCell": "nmn_keras.layers",
+    "HyperDense": "nmn_keras.layers",
+    "ModulatorGRUCell": "nmn_keras.cells",
+    "ModulatorNBRCCell": "nmn_keras.cells",
     "NMNDense": "nmn_keras.layers",
     "OnnxAgent": "nmn_keras.runtime",
     "evaluate": "nmn_keras.evaluation",
@@ -21,6 +23,7 @@ _MODULES = (
     "actor_critic",
     "architecture",
     "baselines",
+    "cells",
     "envs",
     "evaluation",
     "export",

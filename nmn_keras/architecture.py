@@ -8,10 +8,13 @@ import numpy as np
 
 from nmn_keras import envs, spaces
 from nmn_keras.action_heads import HEADS
+from nmn_keras.cells import CELLS
 from nmn_keras.layers import get_activation
 from nmn_keras.periodic import circle
 
-KINDS = ("nmn", "rnn")
+KINDS = ("nmn", "rnn", "film", "hyper")
+WITH_SIGNAL = ("nmn", "hyper")
+"""Kinds with a dense layer between recurrent cells and main network."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,19 +22,20 @@ class Architecture:
     """What a network is made of and how its numbers map to the environment's."""
 
     kind: str
-    """"nmn" (neuromodulated) or "rnn" (the baseline)."""
+    """"nmn" (neuromodulated), "rnn" (the baseline), "film" (modulated by the recurrent state itself) or "hyper" (a
+    recurrent hypernetwork); see `nmn_keras.networks`."""
     observation_size: int
     """O, length of the observation vector."""
     action_size: int
     """A, length of the action vector."""
     gru_units: tuple[int, ...] = (50,)
-    """Units of each GRU, first to last; at least one."""
+    """Units of each recurrent cell, first to last; at least one."""
     signal_units: int = 20
-    """k, size of the neuromodulatory signal z; 0 for an RNN, which has none."""
+    """k, size of the neuromodulatory signal z (NMN) or of the embedding (hypernetwork); 0 for the others."""
     signal_activation: str = "relu"
-    """Activation of the layer that gives z."""
+    """Activation of the layer that gives z or the embedding."""
     hidden_units: tuple[int, ...] = (10,)
-    """Units of the main network's hidden layers (NMN) or of the MLP after the GRUs (RNN); may be empty."""
+    """Units of the main network's hidden layers, or of the MLP after the cells (RNN); may be empty."""
     activation: str = "srelu"
     """Activation of the hidden layers: "srelu" or any Keras name."""
     observation_period: float | None = None
@@ -58,6 +62,10 @@ class Architecture:
     """Lower bound of the log-variance, network units squared; None = unbounded."""
     log_var_max: float | None = None
     """Upper bound of the log-variance, network units squared; None = unbounded."""
+    cell: str = "gru"
+    """Recurrent cell: "gru" or "nbrc" (bistable)."""
+    shared_modulation: bool = False
+    """Whether the neurons of a hidden layer share one gain and one shift (NMN, FiLM), the paper's own suggestion."""
 
     def __post_init__(self):
         _check_architecture(self)
@@ -82,10 +90,15 @@ class Architecture:
         return observation if self.observation_period is None else circle(observation, self.observation_period)
 
     @property
+    def delays_observation(self) -> bool:
+        """Whether the cells see the previous observation (NMN) instead of the present one."""
+        return self.kind == "nmn"
+
+    @property
     def state_layout(self) -> tuple[tuple[str, int], ...]:
         """`(part, size)` of the packed state, in order."""
-        previous = (("prev_observation", self.seen_size),) if self.kind == "nmn" else ()
-        return previous + tuple((f"gru_{i}", units) for i, units in enumerate(self.gru_units))
+        previous = (("prev_observation", self.seen_size),) if self.delays_observation else ()
+        return previous + tuple((f"{self.cell}_{i}", units) for i, units in enumerate(self.gru_units))
 
     @property
     def state_size(self) -> int:
@@ -130,7 +143,7 @@ class Architecture:
 
         Args:
             env: short name, Gymnasium id, spec, environment with a spec, or factory.
-            kind: "nmn" or "rnn".
+            kind: see the field.
             env_kwargs: arguments of the environment.
             **fields: any field of the class, instead of what is derived.
 
@@ -169,8 +182,10 @@ class Architecture:
 FIRST_LAYERS: dict[str, dict[str, Any]] = {
     "nmn": {"gru_units": (50,), "signal_units": 20, "hidden_units": (10,)},
     "rnn": {"gru_units": (50,), "signal_units": 0, "hidden_units": (20, 10), "activation": "relu"},
+    "film": {"gru_units": (50,), "signal_units": 0, "hidden_units": (13,)},
+    "hyper": {"gru_units": (50,), "signal_units": 17, "hidden_units": (10,)},
 }
-"""Layers of the paper's networks for its first benchmark, by kind."""
+"""Layers of the paper's networks for its first benchmark, by kind, and of the others at as many parameters."""
 
 
 def _from_spaces(found: spaces.Spaces) -> dict[str, Any]:
@@ -189,7 +204,7 @@ def _from_spaces(found: spaces.Spaces) -> dict[str, Any]:
 
 
 def _check_architecture(arch: Architecture) -> None:
-    for name, accepted in (("kind", KINDS), ("action_head", tuple(HEADS))):
+    for name, accepted in (("kind", KINDS), ("action_head", tuple(HEADS)), ("cell", tuple(CELLS))):
         if getattr(arch, name) not in accepted:
             raise ValueError(f"`{name}` must be one of {accepted}. Received: {name}={getattr(arch, name)!r}")
     _check_sizes(arch)
@@ -204,17 +219,23 @@ def _check_sizes(arch):
         if not isinstance(getattr(arch, name), tuple):
             raise TypeError(f"`{name}` must be a tuple. Received: {name}={getattr(arch, name)!r}")
     if not arch.gru_units:
-        raise ValueError("`gru_units` needs at least one GRU. Received: gru_units=()")
+        raise ValueError("`gru_units` needs at least one cell. Received: gru_units=()")
     sizes = (arch.observation_size, arch.action_size, *arch.gru_units, *arch.hidden_units)
     if not all(_is_integer(size) and size > 0 for size in sizes):
         raise ValueError(
             "`observation_size`, `action_size`, `gru_units` and `hidden_units` must be positive "
             f"integers. Received: {sizes}"
         )
-    if not _is_integer(arch.signal_units) or (arch.signal_units > 0) != (arch.kind == "nmn") or arch.signal_units < 0:
+    units = arch.signal_units
+    if not _is_integer(units) or units < 0 or (units > 0) != (arch.kind in WITH_SIGNAL):
         raise ValueError(
-            "`signal_units` must be a positive integer for an NMN and 0 for an RNN. "
-            f"Received: kind={arch.kind!r}, signal_units={arch.signal_units!r}"
+            f"`signal_units` must be a positive integer for the kinds {WITH_SIGNAL} and 0 for the others. "
+            f"Received: kind={arch.kind!r}, signal_units={units!r}"
+        )
+    if arch.shared_modulation not in (False, True) or (arch.shared_modulation and arch.kind not in ("nmn", "film")):
+        raise ValueError(
+            "`shared_modulation` must be False, or True where a signal modulates, in the kinds ('nmn', 'film'). "
+            f"Received: kind={arch.kind!r}, shared_modulation={arch.shared_modulation!r}"
         )
 
 

@@ -57,7 +57,12 @@ _COLUMNS = (
     "last 1,000 training episodes, discounted",
 )
 _HEADER = f"| {' | '.join(_COLUMNS)} |\n|{'---|' * len(_COLUMNS)}"
-_KINDS = {"nmn": "neuromodulated", "rnn": "recurrent (baseline)"}
+_KINDS = {
+    "nmn": "neuromodulated",
+    "rnn": "recurrent (baseline)",
+    "film": "recurrent, feature-wise modulated (FiLM)",
+    "hyper": "recurrent, weight-generating (hypernetwork)",
+}
 _REFERENCES = {
     "optimal_discounted_return": "Bayes optimal: {:.1f} discounted.",
     "known_task_discounted_return": "Optimal control that knows the task, which no learner beats: {:.1f} discounted.",

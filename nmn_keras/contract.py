@@ -18,6 +18,8 @@ OPTIONAL_OUTPUTS = ("z", "value")
 GOLDEN_STEPS = 200
 """Steps in a file's `golden.npz`."""
 ACTION_HEADS = ("gaussian", "direction")
+KINDS = ("nmn", "rnn", "film", "hyper")
+"""Kinds of network; an "nmn", and no other, has the output `z`."""
 WORDS = ("contract_version", "agent", "kind", "env_id", "action_head")
 JSON_TYPES = {
     "env_kwargs": dict,
@@ -133,13 +135,14 @@ def _check_metadata(
 ) -> None:
     """Check that what the file says about itself agrees with its tensors."""
     observation, action, state = inputs["observation"], outputs["action"], outputs["state_out"]
+    kind = metadata["kind"]
     facts = [  # what, as it is, as it must be
         ("input prev_action", inputs["prev_action"], action),
         ("input prev_reward", inputs["prev_reward"], 1),
         ("input state_in", inputs["state_in"], state),
         ("output action_mean", outputs["action_mean"], action),
         ("output action_log_std", outputs["action_log_std"], action),
-        ("kind", metadata["kind"], "nmn" if "z" in outputs else "rnn"),
+        ("kind", kind, kind if ("z" in outputs) == (kind == "nmn") else "nmn" if "z" in outputs else "one without z"),
         ("signal_size", metadata["signal_size"], outputs.get("z", 0)),
         ("observation_low", len(metadata["observation_low"]), observation),
         ("observation_high", len(metadata["observation_high"]), observation),
@@ -151,11 +154,12 @@ def _check_metadata(
         ("initial_state", len(metadata["initial_state"]), state),
         ("state_layout", sum(part["size"] for part in metadata["state_layout"]), state),
     ]
-    if metadata["action_head"] not in ACTION_HEADS:
-        raise ValueError(
-            "The agent has an action head that this version does not know. "
-            f"Accepted are {', '.join(ACTION_HEADS)}. Received: {metadata['action_head']!r} in {source}"
-        )
+    for key, what, known in (("action_head", "an action head", ACTION_HEADS), ("kind", "a kind of network", KINDS)):
+        if metadata[key] not in known:
+            raise ValueError(
+                f"The agent has {what} that this version does not know. "
+                f"Accepted are {', '.join(known)}. Received: {metadata[key]!r} in {source}"
+            )
     for what, found, accepted in facts:
         if found != accepted:
             raise ValueError(

@@ -70,7 +70,7 @@ def describe(agent, name: str) -> dict[str, str]:
         "action_scale": scale.tolist(),
         "action_offset": offset.tolist(),
         "action_period": [a.action_period] * a.action_size,
-        "signal_size": a.signal_units,
+        "signal_size": a.signal_units if a.kind == "nmn" else 0,  # of the output z
         "state_layout": layout,
         "initial_state": [0.0] * a.state_size,
     }

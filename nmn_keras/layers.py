@@ -1,13 +1,11 @@
-"""Layers of a neuromodulated network: sReLU, the modulated dense layer and the modulator's GRU cell.
+"""Layers whose weights a signal changes: sReLU, the modulated dense layer, the generated dense layer.
 
 Everything here is `keras.ops` only: it runs on TensorFlow, JAX and torch and serves in any Keras model.
-Equations: Vecoven et al., PLoS ONE 2020, "NMN architecture".
+Equations: Vecoven et al., PLoS ONE 2020, "NMN architecture"; Ha et al., ICLR 2017.
 """
 
 import keras
 from keras import ops
-
-from nmn_keras import gru
 
 
 @keras.saving.register_keras_serializable("nmn_keras")
@@ -21,7 +19,8 @@ def get_activation(name):
     return srelu if name == "srelu" else keras.activations.get(name)
 
 
-def _positive_units(units, owner):
+def positive_units(units, owner):
+    """`units` if it is a positive integer, else a `ValueError`."""
     if isinstance(units, bool) or not isinstance(units, int) or units < 1:
         raise ValueError(f"`units` of {owner} must be a positive integer. Received: units={units!r}")
     return units
@@ -36,6 +35,13 @@ def _align_ranks(inputs, signal):
     return inputs, signal
 
 
+def _broadcast(inputs_shape, signal_shape):
+    """The leading axes of both shapes, broadcast."""
+    rank = max(len(inputs_shape), len(signal_shape))
+    padded = [(*s[:-1], *(1,) * (rank - len(s)), s[-1]) for s in (inputs_shape, signal_shape)]
+    return tuple(b if a == 1 else a for a, b in zip(*(s[:-1] for s in padded), strict=True))
+
+
 @keras.saving.register_keras_serializable("nmn_keras")
 class NMNDense(keras.layers.Layer):
     """Dense layer whose gain and bias are set by a neuromodulatory signal.
@@ -43,7 +49,8 @@ class NMNDense(keras.layers.Layer):
     `y = activation((inputs @ kernel) * (scale_offset + signal @ scale) + bias + signal @ shift)`
 
     With `scale_offset=1` (default) a zero signal gives a plain `Dense` layer; this is how the authors trained. The
-    paper's literal formula `activation(signal . (x w_s + w_b))` is `scale_offset=0, use_bias=False`.
+    paper's literal formula `activation(signal . (x w_s + w_b))` is `scale_offset=0, use_bias=False`. With `shared=True`
+    all neurons of the layer have one gain and one shift, as the paper's conclusion suggests.
 
     Call arguments:
         inputs: `(..., I)`.
@@ -58,6 +65,7 @@ class NMNDense(keras.layers.Layer):
         activation: any Keras activation (name, function, layer) or None; `nmn_keras.layers.srelu` is the paper's.
         scale_offset: the gain at zero signal.
         use_bias: whether a bias that the signal does not touch is added.
+        shared: whether `scale` and `shift` are `(Z, 1)`, shared by the layer's neurons.
         kernel_initializer: for `kernel (I, units)`.
         scale_initializer: for `scale (Z, units)`.
         shift_initializer: for `shift (Z, units)`.
@@ -76,13 +84,15 @@ class NMNDense(keras.layers.Layer):
         scale_initializer="glorot_uniform",
         shift_initializer="glorot_uniform",
         bias_initializer="zeros",
+        shared=False,
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.units = _positive_units(units, "NMNDense")
+        self.units = positive_units(units, "NMNDense")
         self.activation = keras.activations.get(activation)
         self.scale_offset = float(scale_offset)
         self.use_bias = bool(use_bias)
+        self.shared = bool(shared)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.scale_initializer = keras.initializers.get(scale_initializer)
         self.shift_initializer = keras.initializers.get(shift_initializer)
@@ -90,7 +100,7 @@ class NMNDense(keras.layers.Layer):
 
     def build(self, inputs_shape, signal_shape):
         """Create `kernel`, `scale`, `shift` and, if used, `bias`."""
-        modulation_shape = (signal_shape[-1], self.units)
+        modulation_shape = (signal_shape[-1], 1 if self.shared else self.units)
         self.kernel = self.add_weight((inputs_shape[-1], self.units), self.kernel_initializer, name="kernel")
         self.scale = self.add_weight(modulation_shape, self.scale_initializer, name="scale")
         self.shift = self.add_weight(modulation_shape, self.shift_initializer, name="shift")
@@ -107,10 +117,7 @@ class NMNDense(keras.layers.Layer):
 
     def compute_output_shape(self, inputs_shape, signal_shape):
         """Broadcast leading axes of both shapes, then `units`."""
-        rank = max(len(inputs_shape), len(signal_shape))
-        padded = [(*s[:-1], *(1,) * (rank - len(s)), s[-1]) for s in (inputs_shape, signal_shape)]
-        leading = (b if a == 1 else a for a, b in zip(*(s[:-1] for s in padded), strict=True))
-        return (*leading, self.units)
+        return (*_broadcast(inputs_shape, signal_shape), self.units)
 
     def get_config(self):
         """Constructor arguments, serialised."""
@@ -120,6 +127,7 @@ class NMNDense(keras.layers.Layer):
             "activation": keras.activations.serialize(self.activation),
             "scale_offset": self.scale_offset,
             "use_bias": self.use_bias,
+            "shared": self.shared,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "scale_initializer": keras.initializers.serialize(self.scale_initializer),
             "shift_initializer": keras.initializers.serialize(self.shift_initializer),
@@ -128,85 +136,78 @@ class NMNDense(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable("nmn_keras")
-class ModulatorGRUCell(keras.layers.Layer):
-    """GRU cell of the modulator: one step, or a time-major sequence over the same weights.
+class HyperDense(keras.layers.Layer):
+    """Dense layer whose weights are generated from a signal.
 
-    With `p = inputs @ kernel + bias` and `q = state @ recurrent_kernel`, each split in three:
-    `update = sigmoid(p_u + q_u)`, `reset = sigmoid(p_r + q_r)`, `candidate = tanh(p_c + reset * q_c)`,
-    `state' = update * state + (1 - update) * candidate`.
+    `y = activation(inputs @ W(signal) + b(signal))`, `W(signal) = kernel + signal . kernel_generator`,
+    `b(signal) = bias + signal @ bias_generator`
 
-    It equals `keras.layers.GRUCell(reset_after=True)` with a zero recurrent bias, has that cell's interface (so
-    `keras.layers.RNN(ModulatorGRUCell(50))` works) and adds `sequence`, which projects all inputs in one matrix
-    product before the scan.
+    The generators begin at zero, so that a fresh layer is a plain `Dense` layer for every signal ("Bias-HyperInit"). A
+    `NMNDense` layer is the case in which a signal scales a column of the kernel as a whole.
 
     Call arguments:
-        inputs: `(N, I)`.
-        states: `(N, units)`, or a list holding it.
+        inputs: `(..., I)`.
+        signal: `(..., Z)`; leading axes broadcast as in `NMNDense`.
 
     Returns:
-        `(output (N, units), [state (N, units)])`.
+        `(..., units)`.
 
     Args:
-        units: number of units, a positive integer.
-        kernel_initializer: for `kernel (I, 3 * units)`.
-        recurrent_initializer: for `recurrent_kernel (units, 3 * units)`.
-        bias_initializer: for `bias (3 * units,)`.
+        units: number of neurons, a positive integer.
+        activation: any Keras activation (name, function, layer) or None.
+        kernel_initializer: for `kernel (I, units)`.
+        generator_initializer: for `kernel_generator (I, Z, units)` and `bias_generator (Z, units)`.
+        bias_initializer: for `bias (units,)`.
+
+    References: Ha et al., "HyperNetworks", ICLR 2017; Beck et al., "Hypernetworks in Meta-Reinforcement Learning", CoRL
+    2022 (the initialisation).
     """
 
     def __init__(
         self,
         units,
+        activation=None,
         kernel_initializer="glorot_uniform",
-        recurrent_initializer="orthogonal",
+        generator_initializer="zeros",
         bias_initializer="zeros",
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.units = _positive_units(units, "ModulatorGRUCell")
-        self.state_size = self.output_size = self.units
+        self.units = positive_units(units, "HyperDense")
+        self.activation = keras.activations.get(activation)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.recurrent_initializer = keras.initializers.get(recurrent_initializer)
+        self.generator_initializer = keras.initializers.get(generator_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
 
-    def build(self, input_shape):
-        """Create `kernel`, `recurrent_kernel` and `bias`."""
-        wide = 3 * self.units
-        self.kernel = self.add_weight((input_shape[-1], wide), self.kernel_initializer, name="kernel")
-        self.recurrent_kernel = self.add_weight((self.units, wide), self.recurrent_initializer, name="recurrent_kernel")
-        self.bias = self.add_weight((wide,), self.bias_initializer, name="bias")
+    def build(self, inputs_shape, signal_shape):
+        """Create `kernel`, `bias`, `kernel_generator` and `bias_generator`."""
+        wide, signal = inputs_shape[-1], signal_shape[-1]
+        self.kernel = self.add_weight((wide, self.units), self.kernel_initializer, name="kernel")
+        self.bias = self.add_weight((self.units,), self.bias_initializer, name="bias")
+        generators = {"kernel_generator": (wide, signal, self.units), "bias_generator": (signal, self.units)}
+        for name, shape in generators.items():
+            setattr(self, name, self.add_weight(shape, self.generator_initializer, name=name))
 
-    def call(self, inputs, states):
-        """One step: Keras's cell interface."""
-        state = states[0] if isinstance(states, list | tuple) else states
-        state = gru.step(self._project(inputs), self.recurrent_kernel, state)
-        return state, [state]
+    def call(self, inputs, signal):
+        """Apply the equation of the class docstring."""
+        inputs, signal = _align_ranks(inputs, signal)
+        # `inputs @ W(signal)` for all samples in one product, without a kernel for each of them in memory.
+        pairs = ops.expand_dims(inputs, -1) * ops.expand_dims(signal, -2)
+        y = ops.tensordot(pairs, self.kernel_generator, axes=2)
+        y = y + ops.matmul(inputs, self.kernel) + ops.matmul(signal, self.bias_generator)
+        return self.activation(y + self.bias)
 
-    def sequence(self, inputs, initial_state, keep):
-        """Run the cell over a time-major sequence.
-
-        Args:
-            inputs: `(T, N, I)`.
-            initial_state: `(N, units)`, the state before the first step.
-            keep: `(T, N, 1)`, 0 where a new episode begins (the state is zeroed before that step), else 1.
-
-        Returns:
-            `(T, N, units)`, the state after each step.
-        """
-        return gru.sequence(self._project(inputs), self.recurrent_kernel, initial_state, keep)
-
-    def get_initial_state(self, batch_size=None):
-        """Zeros `(batch_size, units)`, as `keras.layers.RNN` asks for."""
-        return [ops.zeros((batch_size, self.units), dtype=self.compute_dtype)]
-
-    def _project(self, inputs):
-        return ops.matmul(inputs, self.kernel) + self.bias
+    def compute_output_shape(self, inputs_shape, signal_shape):
+        """Broadcast leading axes of both shapes, then `units`."""
+        return (*_broadcast(inputs_shape, signal_shape), self.units)
 
     def get_config(self):
         """Constructor arguments, serialised."""
         return {
             **super().get_config(),
             "units": self.units,
+            "activation": keras.activations.serialize(self.activation),
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "recurrent_initializer": keras.initializers.serialize(self.recurrent_initializer),
+            "generator_initializer": keras.initializers.serialize(self.generator_initializer),
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),
         }

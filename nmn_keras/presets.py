@@ -1,4 +1,4 @@
-"""Presets by zoo name: the paper's networks, and what the fast recipe changes in them and in itself."""
+"""Presets by zoo name: the paper's networks, variants of them, and what the fast recipe changes."""
 
 import dataclasses
 import math
@@ -26,7 +26,7 @@ _TORUS: dict[str, Any] = {
 _DEEP_NMN: dict[str, Any] = {"kind": "nmn", "signal_units": 45, "hidden_units": (30, 10)}
 _DEEP_RNN: dict[str, Any] = {"kind": "rnn", "signal_units": 0, "hidden_units": (45, 30, 10)}
 
-ARCHITECTURES = {
+_PAPER = {
     "b1-nmn": Architecture("nmn", **FIRST_LAYERS["nmn"], **_B1),
     "b1-rnn": Architecture("rnn", **FIRST_LAYERS["rnn"], **_B1),
     "b2-nmn": Architecture(observation_size=2, **_DEEP_NMN, **_TORUS),
@@ -34,7 +34,60 @@ ARCHITECTURES = {
     "b3-nmn": Architecture(observation_size=4, **_DEEP_NMN, **_TORUS),
     "b3-rnn": Architecture(observation_size=4, **_DEEP_RNN, **_TORUS),
 }
-"""The paper's networks (Table "architectures" and the authors' code)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    """A preset made of another one."""
+
+    base: str
+    """Name of the preset it is made of."""
+    architecture: dict[str, Any]
+    """Fields of the base's architecture that differ, under both recipes."""
+    fast: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Further fields that differ under the fast recipe."""
+
+
+def _robustness() -> dict[str, Variant]:
+    """The paper's robustness study.
+
+    The dense layer between GRU and main network (20) stays at every depth, for the RNN too: the paper calls its own
+    GRU 50, 20, 10 "1 hidden layer".
+    """
+    made = {f"{base}-sigmoid": Variant(base, {"activation": "sigmoid"}) for base in _PAPER}
+    for base in ("b1-nmn", "b1-rnn"):
+        *first, units = _PAPER[base].hidden_units
+        for depth in (0, 4):
+            made[f"{base}-depth{depth}"] = Variant(base, {"hidden_units": (*first, *(units,) * depth)})
+    return made
+
+
+_FILM, _HYPER = {"kind": "film", "signal_units": 0}, {"kind": "hyper"}
+_NBRC, _SHARED = {"cell": "nbrc"}, {"shared_modulation": True}
+_BEYOND = {
+    "b1-film": Variant("b1-nmn", {**_FILM, "hidden_units": (13,)}),
+    "b2-film": Variant("b2-nmn", _FILM, {"hidden_units": (60, 30)}),
+    "b3-film": Variant("b3-nmn", _FILM, {"hidden_units": (60, 30)}),
+    "b1-hyper": Variant("b1-nmn", {**_HYPER, "signal_units": 17}),
+    "b2-hyper": Variant("b2-nmn", {**_HYPER, "signal_units": 14}, {"signal_units": 17, "hidden_units": (32, 16)}),
+    "b3-hyper": Variant("b3-nmn", {**_HYPER, "signal_units": 14}, {"signal_units": 15, "hidden_units": (32, 16)}),
+    "b1-nbrc": Variant("b1-nmn", {**_NBRC, "gru_units": (60,)}),
+    "b2-nbrc": Variant("b2-nmn", {**_NBRC, "gru_units": (113, 85)}, {"gru_units": (76,)}),
+    "b3-nbrc": Variant("b3-nmn", {**_NBRC, "gru_units": (113, 85)}, {"gru_units": (76,)}),
+    "b1-shared": Variant("b1-nmn", {**_SHARED, "hidden_units": (100,)}),
+    "b2-shared": Variant("b2-nmn", {**_SHARED, "hidden_units": (102, 34)}, {"hidden_units": (125, 80)}),
+    "b3-shared": Variant("b3-nmn", {**_SHARED, "hidden_units": (102, 34)}, {"hidden_units": (125, 80)}),
+}
+"""Architectures beyond the paper, at the NMN's number of parameters give or take 2 %."""
+
+VARIANTS = {**_robustness(), **_BEYOND}
+"""Presets made of others: the paper's robustness study, and architectures beyond the paper."""
+
+ARCHITECTURES = {
+    **_PAPER,
+    **{name: dataclasses.replace(_PAPER[variant.base], **variant.architecture) for name, variant in VARIANTS.items()},
+}
+"""The paper's networks (Table "architectures" and the authors' code) and their variants, by preset."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,13 +156,20 @@ def get(name: str, recipe: str | recipes.Recipe = "fast") -> tuple[Architecture,
     """
     if name not in ARCHITECTURES:
         raise ValueError(f"Unknown preset. Known: {sorted(ARCHITECTURES)}. Received: {name!r}")
-    architecture, chosen = ARCHITECTURES[name], recipes.get(recipe)
+    chosen = recipes.get(recipe)
     if not isinstance(chosen, recipes.FastRecipe):
-        return architecture, chosen
-    settings = FAST[name.partition("-")[0]]
+        return ARCHITECTURES[name], chosen
     if isinstance(recipe, str):
-        chosen = dataclasses.replace(chosen, **settings.recipe)
+        chosen = dataclasses.replace(chosen, **FAST[name.partition("-")[0]].recipe)
+    return _fast_architecture(name), chosen
+
+
+def _fast_architecture(name):
+    if name in VARIANTS:
+        variant = VARIANTS[name]
+        return dataclasses.replace(_fast_architecture(variant.base), **{**variant.architecture, **variant.fast})
+    settings, architecture = FAST[name.partition("-")[0]], ARCHITECTURES[name]
     changed = {**settings.architecture}
     if architecture.kind in settings.hidden_units:
         changed["hidden_units"] = settings.hidden_units[architecture.kind]
-    return dataclasses.replace(architecture, **changed), chosen
+    return dataclasses.replace(architecture, **changed)

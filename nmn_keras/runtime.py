@@ -46,7 +46,7 @@ class OnnxAgent:
 
     Attributes:
         name: the agent's published name, e.g. `b1-nmn`.
-        kind: `nmn` or `rnn`.
+        kind: `nmn`, `rnn`, `film` or `hyper`; `nmn` alone has a signal z.
         env_id, env_kwargs: the gymnasium environment it was trained on and its arguments.
         observation_low, observation_high: float32 (O,), infinite where unbounded.
         action_low, action_high: float32 (A,), infinite where unbounded.

@@ -16,16 +16,25 @@ from pathlib import Path
 import nmn_keras
 
 
+class _Help(argparse.HelpFormatter):
+    """Help that does not break names at their hyphens."""
+
+    def _fill_text(self, text, width, indent):
+        lines = textwrap.wrap(" ".join(text.split()), width - len(indent), break_on_hyphens=False)
+        return textwrap.indent("\n".join(lines), indent)
+
+
 def add_train(commands):
     """Add the command; the recipes' options only come with `add_recipe_options`."""
     parser = commands.add_parser(
         "train",
         allow_abbrev=False,
+        formatter_class=_Help,
         help="train an agent of the zoo's architectures",
         description="Train an agent and score it against the optimum. KERAS_BACKEND=jax is the fast backend.",
-        epilog="Example: KERAS_BACKEND=jax nmn train b1-nmn --recipe fast --seed 0",
+        epilog="Example: KERAS_BACKEND=jax nmn train b1-nmn --recipe fast --seed 0.",
     )
-    parser.add_argument("name", help="architecture: b1-nmn, b1-rnn, ... (benchmark and kind)")
+    parser.add_argument("name", help="preset: benchmark, kind of network and variant, such as b1-nmn-sigmoid")
     parser.add_argument("--recipe", default="fast", choices=("fast", "paper"), help="default: fast")
     parser.add_argument("--seed", type=int, default=0, help="of weights and of everything drawn; default: 0")
     parser.add_argument("--seeds", type=span, metavar="A:B", help="train seeds A to B-1 instead")
@@ -55,7 +64,7 @@ def add_train(commands):
 
 
 def add_recipe_options(parser):
-    """Add an option for each field of each recipe."""
+    """Add an option for each field of each recipe, and the names of the presets."""
     from nmn_keras import presets, recipes
 
     for name in sorted(recipes.RECIPES):
@@ -65,6 +74,7 @@ def add_recipe_options(parser):
         for bench, s in presets.FAST.items()
         if s.recipe
     ]
+    parser.epilog += f" Presets: {', '.join(sorted(presets.ARCHITECTURES))}."
     parser.epilog += f" Other defaults of the fast recipe on {'; '.join(changed)}."
 
 

@@ -50,6 +50,15 @@ def nmn_dense(x, signal, kernel, scale, shift, bias, activation):
     return ACTIVATIONS[activation]((x @ kernel) * (1.0 + signal @ scale) + bias + signal @ shift)
 
 
+def hyper_dense(x, signal, kernel, bias, kernel_generator, bias_generator, activation):
+    """A dense layer with a kernel and a bias of each sample's own: `(N, I), (N, Z) -> (N, U)`."""
+    rows = []
+    for row, z in zip(x, signal, strict=True):
+        own_kernel = kernel + sum(z[k] * kernel_generator[:, k] for k in range(len(z)))
+        rows.append(row @ own_kernel + bias + z @ bias_generator)
+    return ACTIVATIONS[activation](np.stack(rows))
+
+
 def paper_neuron(x, signal, kernel, w_s, w_b, activation):
     """The paper's literal formula for one sample and one neuron: `sigma(z . (x w_s + w_b))`, x the pre-activation."""
     pre_activation = sum(kernel[i] * x[i] for i in range(len(x)))
@@ -67,6 +76,17 @@ def gru_step(x, state, kernel, recurrent_kernel, bias):
     return update * state + (1.0 - update) * candidate
 
 
+def nbrc_step(x, state, kernel, recurrent_kernel, bias):
+    """One step of a neuromodulated bistable cell; `(N, I), (N, H) -> (N, H)`."""
+    h = state.shape[-1]
+    c = ACTIVATIONS["sigmoid"](x @ kernel[:, :h] + state @ recurrent_kernel[:, :h] + bias[:h])
+    a = 1.0 + np.tanh(x @ kernel[:, h : 2 * h] + state @ recurrent_kernel[:, h:] + bias[h:])
+    return c * state + (1.0 - c) * np.tanh(x @ kernel[:, 2 * h :] + a * state)
+
+
+CELL_STEPS = {"gru": gru_step, "nbrc": nbrc_step}
+
+
 # Networks
 
 
@@ -77,13 +97,12 @@ def on_circle(x, period):
 
 
 def network_step(architecture, weights, observation, prev_action, prev_reward, state):
-    """One step of an NMN or RNN; gives output, signal (None for an RNN) and packed state."""
+    """One step of a network of any kind; gives output, signal (None but for an NMN) and packed state."""
     a, left = architecture, list(weights)
-    is_nmn = a.kind == "nmn"
     if a.observation_period is not None:
         observation = on_circle(observation, a.observation_period)
     seen, hidden = observation, state
-    if is_nmn:
+    if a.kind == "nmn":
         seen, hidden = state[:, : observation.shape[1]], state[:, observation.shape[1] :]
     if a.action_head == "direction":
         prev_action = on_circle(prev_action, a.action_period)
@@ -92,21 +111,28 @@ def network_step(architecture, weights, observation, prev_action, prev_reward, s
     y = np.concatenate([seen, prev_action * a.feedback_scale, prev_reward * a.reward_scale], 1)
     advanced = []
     for units in a.gru_units:
-        y = gru_step(y, hidden[:, :units], left.pop(0), left.pop(0), left.pop(0))
+        y = CELL_STEPS[a.cell](y, hidden[:, :units], left.pop(0), left.pop(0), left.pop(0))
         hidden = hidden[:, units:]
         advanced.append(y)
-    signal = dense(y, left.pop(0), left.pop(0), a.signal_activation) if is_nmn else None
-    y = observation if is_nmn else y
-    while left:
-        last = len(left) == (4 if is_nmn else 2)
-        activation = None if last else a.activation
-        if is_nmn:
-            layer = [left.pop(0) for _ in range(4)]
-            y = nmn_dense(y, signal, *layer, activation)
-        else:
-            y = dense(y, left.pop(0), left.pop(0), activation)
-    remembered = [observation, *advanced] if is_nmn else advanced
+    y, signal = readout(a, left, observation, y)
+    remembered = [observation, *advanced] if a.kind == "nmn" else advanced
     return y, signal, np.concatenate(remembered, axis=1)
+
+
+def readout(architecture, left, observation, context):
+    """Output and signal (None but for an NMN) from what is seen and the last cell's state; uses up `left`."""
+    a = architecture
+    if a.kind == "rnn":
+        while left:
+            activation = None if len(left) == 2 else a.activation
+            context = dense(context, left.pop(0), left.pop(0), activation)
+        return context, None
+    signal = context if a.kind == "film" else dense(context, left.pop(0), left.pop(0), a.signal_activation)
+    layer, y = hyper_dense if a.kind == "hyper" else nmn_dense, observation
+    while left:
+        activation = None if len(left) == 4 else a.activation
+        y = layer(y, signal, *(left.pop(0) for _ in range(4)), activation)
+    return y, signal if a.kind == "nmn" else None
 
 
 def policy(architecture, output):
@@ -148,17 +174,17 @@ def parameter_count(architecture, outputs):
     seen = a.observation_size * (1 if a.observation_period is None else 2)
     width = seen + a.action_size * (2 if a.action_head == "direction" else 1) + 1
     for units in a.gru_units:
-        total += 3 * units * (width + units + 1)
+        total += units * (3 * (width + units + 1) if a.cell == "gru" else 3 * width + 2 * units + 2)
         width = units
-    if a.kind == "rnn":
-        for units in (*a.hidden_units, outputs):
-            total += units * (width + 1)
-            width = units
-        return total
-    total += a.signal_units * (width + 1)
-    width = seen
-    for units in (*a.hidden_units, outputs):
-        total += units * (width + 1 + 2 * a.signal_units)
+    signal = width
+    if a.signal_units:
+        total += a.signal_units * (width + 1)
+        signal = a.signal_units
+    width = width if a.kind == "rnn" else seen
+    for i, units in enumerate((*a.hidden_units, outputs)):
+        modulated = 1 if a.shared_modulation and i < len(a.hidden_units) else units
+        total += units * (width + 1)
+        total += {"rnn": 0, "hyper": signal * units * (width + 1)}.get(a.kind, 2 * signal * modulated)
         width = units
     return total
 

@@ -14,7 +14,7 @@ import pytest
 from tiny_agents import assert_identical, snapshot
 from tiny_runs import OPTIONS, TEST_EPISODES, UPDATES, tree
 
-from nmn_keras import ActorCritic, OnnxAgent, checkpoint, cli, recipes
+from nmn_keras import ActorCritic, OnnxAgent, checkpoint, cli, presets, recipes
 
 COMMANDS = ("train", "evaluate", "export", "publish", "reproduce", "zoo")
 
@@ -53,6 +53,7 @@ def test_the_help_of_train_has_every_field_of_every_recipe(capsys, monkeypatch):
         "Share of segments played with the mean action: the sampled ones that follow learn",
     ):
         assert sentence in out
+    assert f"Presets: {', '.join(sorted(presets.ARCHITECTURES))}." in " ".join(out.split())
 
 
 def test_the_command_is_installed_and_is_a_module():
@@ -77,6 +78,7 @@ def test_the_command_is_installed_and_is_a_module():
         ("train b1-nmn --clip none", "argument --clip: invalid float value: 'none'"),
         ("train b1-nmn --test-episodes 0", "argument --test-episodes: must be a positive integer. Received: '0'"),
         ("train b9-nmn", "nmn train: Unknown preset. Known: ['b1-nmn', "),
+        ("train b1-nmn-depth2", "'b1-nmn-depth0', 'b1-nmn-depth4', 'b1-nmn-sigmoid', 'b1-rnn', 'b1-rnn-depth0', "),
         ("train b1-nmn --seeds 3", "argument --seeds: must be A:B with A < B, such as 0:5. Received: '3'"),
         ("train b1-nmn --seeds 3:3", "argument --seeds: must be A:B with A < B, such as 0:5. Received: '3:3'"),
         ("train b1-nmn --seeds 0:3 --seed 1", "nmn train: `--seeds` gives each run its seed and directory: leave"),

@@ -40,9 +40,9 @@ def url(zoo_of_one):
                 client.fork().detach()  # every example has ended its sessions, so that there is room for five
 
 
-def run(*command, environment=None):
+def run(*command, environment=None, timeout=60):
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=60, env={**os.environ, **(environment or {})}
+        command, cwd=ROOT, capture_output=True, text=True, timeout=timeout, env={**os.environ, **(environment or {})}
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -114,3 +114,27 @@ def test_the_python_block_of_the_server_s_page_runs(url):
         "sequence_start", "sequence_end=True, sequence_start"
     )
     run(sys.executable, "-c", f"{script}\nassert action.shape == (1, 1)\nclient.close()")
+
+
+@pytest.mark.slow
+def test_meta_regression_needs_the_context_and_names_its_command(tmp_path):
+    words = ["examples/sine_regression.py", "--seeds", "1", "--tasks", "2560", "--json", str(tmp_path / "sine.json")]
+    out = run(sys.executable, *words, timeout=600)
+    told = json.loads((tmp_path / "sine.json").read_text())
+    assert told["command"].endswith(" ".join(["python", *words]))
+    models = told["models"]
+    errors = {name: model["test_errors"] for name, model in models.items()}
+    assert max(errors["modulated"] + errors["concatenated"]) < 0.9 * min(errors["without context"])
+    for name, model in models.items():
+        assert f"{name}: {model['mean']:.4f} {model['parameters']} parameters" in out
+        assert model["parameters"] == pytest.approx(models["modulated"]["parameters"], rel=0.01)
+
+
+def test_the_published_meta_regression_is_the_example_s():
+    told = json.loads((ROOT / "docs" / "results" / "data" / "sine.json").read_text())
+    assert told["command"] == "KERAS_BACKEND=jax python examples/sine_regression.py --json docs/results/data/sine.json"
+    text = (ROOT / "docs" / "architectures.md").read_text()
+    for model in told["models"].values():
+        low, high = model["interval"]
+        assert len(model["test_errors"]) == told["seeds"] == 5
+        assert f"| {model['mean']:.2f} [{low:.2f}, {high:.2f}] |" in text

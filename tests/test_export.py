@@ -67,6 +67,30 @@ ARCHITECTURES = {
         action_head="direction",
         action_period=2.0,
     ),
+    "nmn of bistable cells that shares": lambda: Architecture.for_env(
+        Patchwork,
+        **LAYERS | {"gru_units": (5, 4), "hidden_units": (6, 4)},
+        signal_activation="tanh",
+        cell="nbrc",
+        shared_modulation=True,
+    ),
+    "film of a direction": lambda: Architecture(
+        kind="film",
+        observation_size=2,
+        action_size=1,
+        gru_units=(5, 4),
+        signal_units=0,
+        hidden_units=(7, 3),
+        observation_period=4.0,
+        action_low=(-1.0,),
+        action_high=(1.0,),
+        action_head="direction",
+        action_period=2.0,
+        reward_scale=0.1,
+    ),
+    "hyper": lambda: Architecture.for_env(
+        Patchwork, kind="hyper", gru_units=(6,), signal_units=3, hidden_units=(5, 4), log_var_min=-1.5
+    ),
 }
 
 
@@ -167,7 +191,7 @@ def test_the_metadata_is_complete(pair):
     assert {name: metadata[name] for name in EXTRA} == EXTRA
     assert metadata["action_low"] == list(a.action_low) and metadata["action_high"] == list(a.action_high)
     np.testing.assert_array_equal([onnx_agent.action_scale, onnx_agent.action_offset], a.scaling())
-    assert metadata["signal_size"] == a.signal_units
+    assert metadata["signal_size"] == (a.signal_units if a.kind == "nmn" else 0)
     layout = [(part["part"], part["size"]) for part in metadata["state_layout"]]
     assert layout == [*a.state_layout]
     ends = np.cumsum([size for _, size in layout])
@@ -188,8 +212,8 @@ def test_bounds_of_the_training_environment_are_told(exported, tmp_path):
 
 def test_z_is_locked_by_keeping_all_but_the_observation(pair):
     agent, directory = pair
-    if agent.architecture.kind == "rnn":
-        pytest.skip("an RNN has no z")
+    if agent.architecture.kind != "nmn":
+        pytest.skip("only an NMN has z")
     onnx_agent = OnnxAgent(directory / "policy.onnx")
     inputs = [*steps(agent, 4, count=12)]
     moved = chain(onnx_agent.step, onnx_agent, inputs[:6])

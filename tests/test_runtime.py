@@ -198,6 +198,10 @@ def fix_batch(model):
         (spoilt(set_metadata("signal_size", "[]")), r"JSON of type int. Received: '\[\]'"),
         (spoilt(set_metadata("signal_size", "4")), r"signal_size .*Accepted is 3. Received: 4"),
         (spoilt(set_metadata("kind", "rnn")), r"kind .*Accepted is 'nmn'. Received: 'rnn'"),
+        (
+            spoilt(set_metadata("kind", "lstm")),
+            r"kind of network .*Accepted are nmn, rnn, film, hyper. Received: 'lstm'",
+        ),
         (spoilt(set_metadata("action_high", json.dumps([1, 1]))), r"action_high .*Received: 2"),
         (spoilt(set_metadata("action_head", "categorical")), "Accepted are gaussian, direction"),
         (spoilt(rename_output), r"other names.*Received: .*Identity:0"),

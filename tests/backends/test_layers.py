@@ -8,7 +8,8 @@ from keras.ops import convert_to_numpy, convert_to_tensor
 from numpy.testing import assert_allclose, assert_array_equal
 from on_backend import on_tensors, value_and_gradients
 
-from nmn_keras.layers import ModulatorGRUCell, NMNDense, srelu
+from nmn_keras.cells import ModulatorGRUCell, ModulatorNBRCCell
+from nmn_keras.layers import HyperDense, NMNDense, srelu
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-6}  # float32 sums of a few dozen terms against float64
 BY_NAME = {**{name: name for name in references.ACTIVATIONS}, "srelu": srelu}
@@ -35,8 +36,19 @@ def modulated(inputs, signal, **kwargs):
     return layer
 
 
-def cell(units=5, inputs=3):
-    layer = ModulatorGRUCell(units)
+def generated(inputs, signal, **kwargs):
+    """A `HyperDense(4)` with drawn weights for arrays like these."""
+    layer = HyperDense(4, **kwargs)
+    layer.build(inputs.shape, signal.shape)
+    layer.set_weights(references.random_weights(layer, seed=1))
+    return layer
+
+
+TWO = [(modulated, references.nmn_dense), (generated, references.hyper_dense)]
+
+
+def cell(kind=ModulatorGRUCell, units=5, inputs=3):
+    layer = kind(units)
     layer.build((None, inputs))
     layer.set_weights(references.random_weights(layer, seed=2))
     return layer
@@ -82,18 +94,19 @@ def test_literal_formula_of_the_paper(activation):
     assert_allclose(on_tensors(layer, inputs, signal), expected, **CLOSE)
 
 
+@pytest.mark.parametrize(("make", "reference"), TWO, ids=["modulated", "generated"])
 @pytest.mark.parametrize(("inputs", "signal", "expected"), SHAPES.values(), ids=SHAPES)
-def test_leading_axes_broadcast_and_shapes_are_foretold(inputs, signal, expected):
+def test_leading_axes_broadcast_and_shapes_are_foretold(inputs, signal, expected, make, reference):
     inputs, signal = draw(inputs, signal)
-    layer = modulated(inputs, signal, activation="tanh")
-    output = on_tensors(layer, inputs, signal)
+    layer = make(inputs, signal, activation="tanh")
+    output, weights = on_tensors(layer, inputs, signal), layer.get_weights()
     assert output.shape == expected == layer.compute_output_shape(inputs.shape, signal.shape)
     for index in np.ndindex(expected[:-1]):
         x, z = (
             a[tuple(np.minimum(index, np.array(a.shape[:-1]) - 1))] if a.ndim == len(expected) else a[index[0]]
             for a in (inputs, signal)
         )
-        row = references.nmn_dense(x, z, *layer.get_weights(), "tanh")
+        row = reference(x[None], z[None], *weights, "tanh")[0]
         assert_allclose(output[index], row, **CLOSE)
 
 
@@ -108,18 +121,20 @@ def test_leading_axes_broadcast_and_shapes_are_foretold(inputs, signal, expected
 )
 def test_unknown_axes_stay_unknown(inputs, signal, expected):
     symbols = keras.KerasTensor(inputs), keras.KerasTensor(signal)
-    assert NMNDense(4)(*symbols).shape == expected
+    for layer in (NMNDense(4), HyperDense(4)):
+        assert layer(*symbols).shape == expected
 
 
-def test_modulated_layer_gradient_is_the_slope_of_its_equation():
+@pytest.mark.parametrize(("make", "equation"), TWO, ids=["modulated", "generated"])
+def test_gradient_of_a_layer_is_the_slope_of_its_equation(make, equation):
     inputs, signal, weigh = draw((4, 3), (4, 2), (4, 4))
-    layer = modulated(inputs, signal, activation=srelu)
+    layer = make(inputs, signal, activation=srelu)
 
     def loss():
         return keras.ops.sum(layer(inputs, signal) * convert_to_tensor(weigh))
 
     def reference(weights):
-        return (references.nmn_dense(inputs, signal, *weights, "srelu") * weigh).sum()
+        return (equation(inputs, signal, *weights, "srelu") * weigh).sum()
 
     weights = layer.get_weights()
     slopes = references.finite_differences(reference, weights)
@@ -128,6 +143,33 @@ def test_modulated_layer_gradient_is_the_slope_of_its_equation():
     assert_allclose(value, reference(weights), **CLOSE)
     for gradient, slope in zip(found, slopes, strict=True):
         assert_allclose(gradient, slope, rtol=1e-4, atol=1e-5)
+
+
+def test_shared_modulation_is_that_of_equal_neurons():
+    inputs, signal = draw((5, 6, 3), (5, 2))
+    shared = modulated(inputs, signal, activation="tanh", shared=True)
+    kernel, scale, shift, bias = shared.get_weights()
+    assert scale.shape == shift.shape == (2, 1)
+    apart = modulated(inputs, signal, activation="tanh")
+    apart.set_weights([kernel, np.repeat(scale, 4, axis=1), np.repeat(shift, 4, axis=1), bias])
+    assert_allclose(on_tensors(shared, inputs, signal), on_tensors(apart, inputs, signal), **CLOSE)
+
+
+# The generated layer
+
+
+def test_generated_layer_is_a_dense_layer_of_each_sample():
+    inputs, signal = draw((6, 3), (6, 2))
+    layer = generated(inputs, signal, activation=srelu)
+    expected = references.hyper_dense(inputs, signal, *layer.get_weights(), "srelu")
+    assert_allclose(on_tensors(layer, inputs, signal), expected, **CLOSE)
+    kernel, bias, *_ = layer.get_weights()
+    plain = references.dense(inputs, kernel, bias, "srelu")
+    assert_allclose(on_tensors(layer, inputs, 0.0 * signal), plain, **CLOSE)
+    assert np.abs(plain - expected).max() > 0.1
+    fresh = HyperDense(4)
+    fresh.build(inputs.shape, signal.shape)
+    assert [w.any() for w in fresh.get_weights()] == [True, False, False, False]
 
 
 def tolerance(dtype):
@@ -172,17 +214,37 @@ def test_gru_in_mixed_precision():
     assert np.abs(state).max() > 0.3
 
 
-# The modulator's GRU
+# The modulator's cells
+
+CELLS = pytest.mark.parametrize(
+    ("kind", "reference"),
+    [(ModulatorGRUCell, references.gru_step), (ModulatorNBRCCell, references.nbrc_step)],
+    ids=["gru", "nbrc"],
+)
 
 
-def test_gru_cell_is_its_equation():
+@CELLS
+def test_cell_is_its_equation(kind, reference):
     inputs, state = draw((6, 3), (6, 5))
-    gru = cell()
-    expected = references.gru_step(inputs, state, *gru.get_weights())
-    output, (after,) = on_tensors(lambda x, h: gru(x, [h]), inputs, state)
+    one = cell(kind)
+    expected = reference(inputs, state, *one.get_weights())
+    output, (after,) = on_tensors(lambda x, h: one(x, [h]), inputs, state)
     assert_allclose(output, expected, **CLOSE)
     assert_array_equal(after, output)
-    assert_array_equal(on_tensors(gru, inputs, state)[0], output)
+    assert_array_equal(on_tensors(one, inputs, state)[0], output)
+
+
+def test_a_bistable_unit_holds_what_a_pulse_put_in_it():
+    """Feedback above 1 keeps the sign of a pulse for good, at the height where `h = tanh(a h)`; below 1 it fades."""
+    (pulse,) = draw((3, 1))
+    one = ModulatorNBRCCell(1, "zeros", "zeros")
+    one.build((None, 1))
+    for gain, held in ((1.8, 0.9327), (0.8, 0.0)):
+        one.set_weights([np.float32([[0.0, 0.0, 1.0]]), np.zeros((1, 2)), np.float32([0.0, np.arctanh(gain - 1.0)])])
+        inputs = np.concatenate([pulse[None], np.zeros((150, 3, 1))])
+        last = on_tensors(one.sequence, inputs, np.zeros((3, 1)), np.ones((151, 3, 1)))[-1]
+        assert_allclose(last, held * np.sign(pulse), atol=0.01)
+        assert_allclose(last, np.tanh(gain * last), atol=1e-4)
 
 
 def test_gru_cell_is_keras_gru_cell_with_zero_recurrent_bias():
@@ -196,9 +258,10 @@ def test_gru_cell_is_keras_gru_cell_with_zero_recurrent_bias():
     assert np.abs(expected - state).min() > 0.0
 
 
-def test_sequence_is_keras_rnn_over_the_cell():
+@CELLS
+def test_sequence_is_keras_rnn_over_the_cell(kind, reference):
     inputs, start = draw((4, 7, 3), (4, 5))
-    gru = cell()
+    gru = cell(kind)
     rnn = keras.layers.RNN(gru, return_sequences=True, return_state=True)
     expected, last = on_tensors(lambda x, h: rnn(x, initial_state=[h]), inputs, start)
     found = on_tensors(gru.sequence, inputs.swapaxes(0, 1), start, np.ones((7, 4, 1)))
@@ -224,27 +287,28 @@ def test_keep_zero_begins_anew():
     assert np.abs(anew[0] - whole[0]).max() > 0.01
 
 
-def test_sequence_gradient_is_the_slope_of_the_iterated_equation():
+@CELLS
+def test_sequence_gradient_is_the_slope_of_the_iterated_equation(kind, reference):
     inputs, start, weigh = draw((6, 2, 3), (2, 5), (6, 2, 5))
-    gru, keep = cell(), np.ones((6, 2, 1), "float32")
+    gru, keep = cell(kind), np.ones((6, 2, 1), "float32")
     keep[3, 0] = 0.0
 
     def loss():
         arrays = (convert_to_tensor(x) for x in (inputs, start, keep))
         return keras.ops.sum(gru.sequence(*arrays) * convert_to_tensor(weigh))
 
-    def reference(weights):
+    def iterated(weights):
         total, state = 0.0, start
         for t in range(6):
-            state = references.gru_step(inputs[t], state * keep[t], *weights)
+            state = reference(inputs[t], state * keep[t], *weights)
             total += (state * weigh[t]).sum()
         return total
 
     weights = gru.get_weights()
-    slopes = references.finite_differences(reference, weights)
+    slopes = references.finite_differences(iterated, weights)
     assert all(np.abs(slope).max() > 0.1 for slope in slopes)
     value, found = value_and_gradients(loss, gru.trainable_variables)
-    assert_allclose(value, reference(weights), **CLOSE)
+    assert_allclose(value, iterated(weights), **CLOSE)
     for gradient, slope in zip(found, slopes, strict=True):
         assert_allclose(gradient, slope, rtol=1e-4, atol=2e-5)
 
@@ -289,24 +353,28 @@ def test_functional_model_learns_and_survives_its_file(tmp_path):
         NMNDense(4, srelu, 0.0, False, "ones", "zeros", "ones", name="literal"),
         NMNDense(4, "gelu", bias_initializer=keras.initializers.Constant(0.5)),
         NMNDense(4, keras.layers.LeakyReLU(0.3), dtype="mixed_float16"),
+        NMNDense(4, shared=True),
+        HyperDense(4, srelu, "ones", "ones", "zeros", name="hyper"),
         ModulatorGRUCell(5, "ones", "zeros", keras.initializers.Constant(2.0), name="gru"),
+        ModulatorNBRCCell(5, "ones", "zeros", keras.initializers.Constant(2.0), name="nbrc"),
     ],
-    ids=["literal", "gelu", "layer", "gru"],
+    ids=["literal", "gelu", "layer", "shared", "hyper", "gru", "nbrc"],
 )
 def test_config_gives_the_same_layer(layer):
     config = layer.get_config()
     twin = type(layer).from_config(json.loads(json.dumps(config)))
     assert twin.get_config() == config
-    inputs = draw((6, 3), (6, 2 if isinstance(layer, NMNDense) else 5))
+    takes_signal = isinstance(layer, NMNDense | HyperDense)
+    inputs = draw((6, 3), (6, 2 if takes_signal else 5))
     for one in (layer, twin):
-        one.build(*(x.shape for x in inputs[: 1 + isinstance(one, NMNDense)]))
+        one.build(*(x.shape for x in inputs[: 1 + takes_signal]))
     first = keras.tree.flatten(on_tensors(layer, *inputs))[0]
     twin.set_weights(layer.get_weights())
     assert_array_equal(keras.tree.flatten(on_tensors(twin, *inputs))[0], first)
 
 
 @pytest.mark.parametrize("units", [0, -3, 2.0, True, "5", None])
-@pytest.mark.parametrize("layer", [NMNDense, ModulatorGRUCell])
+@pytest.mark.parametrize("layer", [NMNDense, HyperDense, ModulatorGRUCell, ModulatorNBRCCell])
 def test_units_are_checked(layer, units):
     message = f"`units` of {layer.__name__} must be a positive integer. Received: units={units!r}"
     with pytest.raises(ValueError) as caught:

@@ -5,6 +5,7 @@ import { byId, fillSelect } from "./dom.js";
 
 const NOBODY = "";
 const DEFAULT = "b3";
+const KINDS = { nmn: "neuromodulated", rnn: "recurrent", film: "FiLM", hyper: "hypernetwork" };
 
 export class Chooser {
   /** `onChoose` is called with `{benchmark, players}`, names of one or two players. */
@@ -29,7 +30,7 @@ export class Chooser {
 
   get #players() {
     const fitting = this.agents.filter(({ env_id: envId }) => envId === this.benchmark.envId);
-    const named = fitting.map(({ name, kind }) => [name, `${name} (${kind === "nmn" ? "neuromodulated" : "recurrent"})`]);
+    const named = fitting.map(({ name, kind }) => [name, `${name} (${KINDS[kind] ?? kind})`]);
     return [...named, [this.benchmark.theory, `${this.benchmark.theory} (theory)`]];
   }
 

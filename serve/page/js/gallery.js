@@ -9,6 +9,8 @@ import { snippetsOf } from "./snippets.js";
 const KINDS = {
   nmn: "Neuromodulated: its memory sets a signal that scales and shifts the layers that act.",
   rnn: "Recurrent, the baseline: its memory acts directly.",
+  film: "FiLM: its memory, which sees the present too, scales and shifts the layers that act.",
+  hyper: "Hypernetwork: its memory generates the weights of the layers that act.",
 };
 const FILES = ["policy.onnx", "README.md", "scores.json", "curves.csv", "golden.npz"];
 

@@ -1,25 +1,22 @@
-"""Networks: an `Architecture` becomes a one-step model and a sequence call over the same weights.
-
-Both kinds of network read the observation `x_t` and what came back from the last step. In an NMN a GRU modulator fed
-`[x_{t-1}, a_{t-1}, r_{t-1}]` gives a signal z that modulates every layer of a main network fed `x_t` alone; the RNN
-baseline feeds `[x_t, a_{t-1}, r_{t-1}]` to the GRUs and then a plain MLP. Vecoven et al. 2020, figures 2 and 3.
-
-Everything an agent remembers is one packed vector `state (N, S)`, zeros before the first step.
-"""
+"""What all kinds of network share: recurrent cells, their inputs, the packed state, one step and a sequence."""
 
 import keras
 import numpy as np
 from keras import ops
 
 from nmn_keras.architecture import Architecture
-from nmn_keras.layers import ModulatorGRUCell, NMNDense, get_activation
+from nmn_keras.cells import CELLS
+from nmn_keras.layers import NMNDense, get_activation
 
 
 class RecurrentNetwork(keras.Model):
-    """One-step model and sequence call over the same weights; base of `NMN` and `RNN`.
+    """One-step model and sequence call over the same weights; base of every kind of network.
 
     `call` is one step, `(observation (N, O), prev_action (N, A), prev_reward (N, 1), state (N, S))` to
     `(output (N, output_units), state (N, S))`. `sequence` is the same over a time-major sequence.
+
+    A kind is what it makes of the observation and the last cell's state: `_create_readout` creates its layers,
+    `_readout(seen, context)` gives output and signal (None if it has none).
 
     Args:
         architecture: the `Architecture`.
@@ -32,8 +29,9 @@ class RecurrentNetwork(keras.Model):
         self.architecture = architecture
         self.output_units = output_units
         self._generator = np.random.default_rng(seed)
+        cell = CELLS[architecture.cell]
         self.cells = [
-            ModulatorGRUCell(units, self._initializer(), self._initializer(), name=f"modulator_gru_{i}")
+            cell(units, self._initializer(), self._initializer(), name=f"modulator_{architecture.cell}_{i}")
             for i, units in enumerate(architecture.gru_units)
         ]
         self._create_readout()
@@ -52,6 +50,41 @@ class RecurrentNetwork(keras.Model):
             return ops.convert_to_tensor(0.1 * normal, dtype=dtype)
 
         return draw
+
+    def _main_layers(self, layer, initializers, **of_hidden):
+        """Hidden layers and the linear output.
+
+        Args:
+            layer: class of the layers.
+            initializers: names of arguments that get an initialiser.
+            **of_hidden: further arguments of the hidden layers.
+        """
+        a = self.architecture
+        layers, hidden = [], {"activation": get_activation(a.activation), **of_hidden}
+        for i, units in enumerate((*a.hidden_units, self.output_units)):
+            drawn = {name: self._initializer() for name in initializers}
+            further = hidden if i < len(a.hidden_units) else {}
+            layers.append(layer(units, name=f"main_{i}", **drawn, **further))
+        return layers
+
+    def _modulated_layers(self):
+        """Main layers whose gain and bias a signal sets; where neurons share them, those of the output do not."""
+        # Mean and log-variance are layers of their own in the paper, of one neuron each: there is nothing to share.
+        initializers = ("kernel_initializer", "scale_initializer", "shift_initializer")
+        return self._main_layers(NMNDense, initializers, shared=self.architecture.shared_modulation)
+
+    def _signal_layer(self):
+        """The dense layer that gives the signal."""
+        a = self.architecture
+        activation = get_activation(a.signal_activation)
+        return keras.layers.Dense(a.signal_units, activation, kernel_initializer=self._initializer(), name="signal")
+
+    def _run_main(self, seen, signal):
+        """The main network's output for an observation under a signal."""
+        y = seen
+        for layer in self.main:
+            y = layer(y, signal)
+        return y
 
     def _build_weights(self):
         a = self.architecture
@@ -102,15 +135,20 @@ class RecurrentNetwork(keras.Model):
         return output, self._pack(seen, states)
 
     def _unpack(self, state):
-        """Packed state to (previous observation or None, list of GRU states)."""
+        """Packed state to (previous observation or None, list of the cells' states)."""
         parts, offset = [], 0
         for _, size in self.architecture.state_layout:
             parts.append(state[..., offset : offset + size])
             offset += size
-        return (parts[0], parts[1:]) if self.architecture.kind == "nmn" else (None, parts)
+        return (parts[0], parts[1:]) if self.architecture.delays_observation else (None, parts)
+
+    def _pack(self, seen, states):
+        """The inverse: what is seen now and the cells' states to a packed state."""
+        parts = [seen, *states] if self.architecture.delays_observation else states
+        return parts[0] if len(parts) == 1 else ops.concatenate(parts, axis=-1)
 
     def _feedback(self, seen, previous, prev_action, prev_reward):
-        """The GRUs' input: observation of the network's kind, last action and reward, scaled."""
+        """The cells' input: observation of the network's kind, last action and reward, scaled."""
         a = self.architecture
         seen = seen if previous is None else previous
         played = a.head.feedback(prev_action, a.action_period)
@@ -121,73 +159,3 @@ class RecurrentNetwork(keras.Model):
 def _scale(x, factor):
     """`x * factor`, without a node in the exported graph where there is nothing to do."""
     return x if factor == 1.0 else x * factor
-
-
-class NMN(RecurrentNetwork):
-    """The neuromodulated network (Vecoven et al. 2020, figure 3)."""
-
-    def _create_readout(self):
-        a = self.architecture
-        self.signal = keras.layers.Dense(
-            a.signal_units,
-            activation=get_activation(a.signal_activation),
-            kernel_initializer=self._initializer(),
-            name="signal",
-        )
-        units = (*a.hidden_units, self.output_units)
-        activations = (*(get_activation(a.activation),) * len(a.hidden_units), None)
-        self.main = [
-            NMNDense(
-                n,
-                activation,
-                kernel_initializer=self._initializer(),
-                scale_initializer=self._initializer(),
-                shift_initializer=self._initializer(),
-                name=f"main_{i}",
-            )
-            for i, (n, activation) in enumerate(zip(units, activations, strict=True))
-        ]
-
-    def _readout(self, seen, context):
-        z = self.signal(context)
-        y = seen
-        for layer in self.main:
-            y = layer(y, z)
-        return y, z
-
-    def _pack(self, seen, hidden):
-        return ops.concatenate([seen, *hidden], axis=-1)
-
-
-class RNN(RecurrentNetwork):
-    """The recurrent baseline (Vecoven et al. 2020, figure 2)."""
-
-    def _create_readout(self):
-        a = self.architecture
-        units = (*a.hidden_units, self.output_units)
-        activations = (*(get_activation(a.activation),) * len(a.hidden_units), None)
-        self.main = [
-            keras.layers.Dense(n, activation, kernel_initializer=self._initializer(), name=f"main_{i}")
-            for i, (n, activation) in enumerate(zip(units, activations, strict=True))
-        ]
-
-    def _readout(self, seen, context):
-        y = context
-        for layer in self.main:
-            y = layer(y)
-        return y, None
-
-    def _pack(self, seen, hidden):
-        return ops.concatenate(hidden, axis=-1) if len(hidden) > 1 else hidden[0]
-
-
-def build_network(architecture: Architecture, output_units: int, seed: int = 0, **kwargs):
-    """The network of the architecture's kind with fresh weights."""
-    network = {"nmn": NMN, "rnn": RNN}[architecture.kind]
-    return network(architecture, output_units, seed, **kwargs)
-
-
-def count_parameters(architecture: Architecture) -> dict[str, int]:
-    """Trainable parameters of actor and critic: `{"actor": n, "critic": n}`."""
-    outputs = {"actor": architecture.policy_units, "critic": 1}
-    return {role: build_network(architecture, n).count_params() for role, n in outputs.items()}
