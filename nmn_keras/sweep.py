@@ -29,7 +29,12 @@ class _Running:
     began: float
 
 
-def run_jobs(jobs: Sequence[Job], parallel: int, report: Callable[[str], None] = print) -> dict[str, int]:
+def run_jobs(
+    jobs: Sequence[Job],
+    parallel: int,
+    report: Callable[[str], None] = print,
+    watch: Callable[[list[str]], None] | None = None,
+) -> dict[str, int]:
     """Run jobs, some at a time, each on a core of its own where the system can pin it.
 
     A SIGINT is passed on to those that run, and the others are not started.
@@ -38,6 +43,7 @@ def run_jobs(jobs: Sequence[Job], parallel: int, report: Callable[[str], None] =
         jobs: in the order to start.
         parallel: how many run at a time.
         report: called with a line whenever one starts or ends.
+        watch: called with the names of those that run, every tenth of a second.
 
     Returns:
         Exit statuses by name.
@@ -60,6 +66,8 @@ def run_jobs(jobs: Sequence[Job], parallel: int, report: Callable[[str], None] =
                 cores.append(ended.core)
                 statuses[ended.job.name] = ended.process.returncode
                 report(_ending(ended))
+            if watch:
+                watch([one.job.name for one in running])
             time.sleep(0.1)
     except KeyboardInterrupt:
         for one in running:

@@ -1,0 +1,38 @@
+"""Pieces of Markdown that every section uses."""
+
+from collections.abc import Iterable, Sequence
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Give a table; cells may hold Markdown of one line.
+
+    Raises:
+        ValueError: if a row has another number of cells than the header.
+    """
+    lines = [_row(header), f"|{'---|' * len(header)}"]
+    for row in rows:
+        if len(row) != len(header):
+            raise ValueError(f"A row of this table needs {len(header)} cells. Received: {row!r}")
+        lines.append(_row(row))
+    return "\n".join(lines)
+
+
+def _row(cells):
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+CLAIMS = ("the paper says", "what we measured", "verdict", "why, and what to know")
+"""The header of a table of claims."""
+
+
+def picture(stem: str, text: str) -> str:
+    """Give a figure in its light and dark variants.
+
+    Args:
+        stem: the figure's name, see `experiment.py`.
+        text: what it shows, for those who cannot see it; no quotes.
+    """
+    return (
+        f'<picture>\n  <source media="(prefers-color-scheme: dark)" srcset="results/{stem}-dark.png">\n'
+        f'  <img alt="{text}" src="results/{stem}-light.png">\n</picture>'
+    )

@@ -1,0 +1,116 @@
+"""Statistics of few training runs: running mean, interquartile mean, bootstrap intervals, probability of improvement.
+
+Agarwal, Schwarzer, Castro, Courville, Bellemare, "Deep reinforcement learning at the edge of the statistical precipice"
+(2021), whose library rliable the tests compare with. Numpy only. A run is one training seed; a stratum is one
+benchmark, within which runs are drawn again.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+REPETITIONS = 2000
+CONFIDENCE = 0.95
+
+
+def running_mean(values: ArrayLike, window: int) -> Floats:
+    """Give the mean of each value and those before it, `window` in all, fewer at the start.
+
+    Args:
+        values: `(..., T)`.
+        window: number of values, from 1.
+
+    Raises:
+        ValueError: if the window is smaller than 1.
+    """
+    if window < 1:
+        raise ValueError(f"The window of a running mean must be an integer from 1. Received: {window!r}")
+    array = np.asarray(values, dtype=np.float64)
+    sums = np.concatenate([np.zeros_like(array[..., :1]), np.cumsum(array, axis=-1)], axis=-1)
+    ends = np.arange(1, array.shape[-1] + 1)
+    starts = np.maximum(ends - window, 0)
+    return (sums[..., ends] - sums[..., starts]) / (ends - starts)
+
+
+def interquartile_mean(values: ArrayLike, axis: int = 0) -> Floats:
+    """Give the mean without the lowest and the highest quarter, each rounded down to whole values.
+
+    Args:
+        values: any shape.
+        axis: along which the mean is taken, of length N from 1.
+
+    Raises:
+        ValueError: if there is no value.
+    """
+    array = np.sort(np.moveaxis(np.asarray(values, dtype=np.float64), axis, 0), axis=0)
+    if not len(array):
+        raise ValueError(f"An interquartile mean needs at least one value. Received: shape {np.shape(values)}")
+    cut = len(array) // 4
+    return array[cut : len(array) - cut].mean(axis=0)
+
+
+def improvement(x: ArrayLike, y: ArrayLike) -> Floats:
+    """Give P(X > Y), the share of pairs in which X is the higher one, a tie counting as half.
+
+    0.5 = no difference; it is the Mann-Whitney statistic over its number of pairs.
+
+    Args:
+        x: scores `(..., N)` of the runs of one algorithm.
+        y: scores `(..., M)` of the other; leading axes as in `x`.
+
+    Returns:
+        `(...)`.
+    """
+    first, second = np.asarray(x)[..., :, None], np.asarray(y)[..., None, :]
+    return (np.mean(first > second, axis=(-2, -1)) + np.mean(first >= second, axis=(-2, -1))) / 2
+
+
+def bootstrap(
+    statistic: Callable[..., NDArray], strata: Sequence[ArrayLike], repetitions: int = REPETITIONS, seed: int = 0
+) -> Floats:
+    """Give a statistic of runs drawn again with replacement, each stratum by itself.
+
+    Args:
+        statistic: function of one array `(R, N_i, ...)` per stratum that gives `(R, ...)`.
+        strata: `(N_i, ...)` each, a run in each row; their numbers may differ.
+        repetitions: R.
+        seed: of the draws.
+
+    Raises:
+        ValueError: if a stratum has no run.
+    """
+    arrays = [np.asarray(stratum, dtype=np.float64) for stratum in strata]
+    if not arrays or not all(map(len, arrays)):
+        raise ValueError(f"Each stratum needs at least one run. Received: shapes {[a.shape for a in arrays]}")
+    generator = np.random.default_rng(seed)
+    return statistic(*(a[generator.integers(len(a), size=(repetitions, len(a)))] for a in arrays))
+
+
+def interval(draws: ArrayLike, confidence: float = CONFIDENCE) -> tuple[Floats, Floats]:
+    """Give the percentile interval of what `bootstrap` gave, along its first axis.
+
+    Raises:
+        ValueError: if the confidence is not between 0 and 1.
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"The confidence must be between 0 and 1. Received: {confidence!r}")
+    low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
+    return low, high
+
+
+def pooled_interquartile_mean(*strata: NDArray) -> Floats:
+    """Give the interquartile mean `(R,)` over the runs of all strata `(R, N_i)` together, for `bootstrap`."""
+    return interquartile_mean(np.concatenate(strata, axis=1), axis=1)
+
+
+def mean_improvement(*strata: NDArray) -> Floats:
+    """Give P(X > Y) `(R,)`, the mean over strata, for `bootstrap`.
+
+    Args:
+        *strata: X of each stratum `(R, N_i)`, then Y of each in the same order `(R, M_i)`.
+    """
+    half = len(strata) // 2
+    return np.mean([improvement(x, y) for x, y in zip(strata[:half], strata[half:], strict=True)], axis=0)
