@@ -5,9 +5,10 @@ is that of episodes which were not shown to it: about 0 where there is nothing t
 where all is known. It is a lower bound: another estimator might find more.
 """
 
-from collections.abc import Callable
-
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nmn_keras.analysis.resampling import drawn_means, with_interval
 
 FOLDS = 5
 CENTRES = 120
@@ -18,7 +19,6 @@ RIDGES = 10.0 ** np.arange(-4, 3)
 """Ridges that are tried."""
 CONSTANT = 1e-6
 """Features that deviate by less tell nothing."""
-RESAMPLES = 1000
 
 
 def predict_held_out(features: np.ndarray, targets: np.ndarray, seed: int = 0) -> np.ndarray:
@@ -54,36 +54,25 @@ def predict_held_out(features: np.ndarray, targets: np.ndarray, seed: int = 0) -
     return predicted
 
 
-def explained(targets: np.ndarray, predicted: np.ndarray) -> float:
-    """R^2: 1 minus the squared error as a share of the squared deviation from the mean, summed over the targets.
+def explained(targets: ArrayLike, predicted: ArrayLike) -> NDArray:
+    """Give R^2 with its 95 % interval over episodes (3,): value, low, high.
 
+    1 minus the squared error as a share of the squared deviation from the mean, both summed over the targets (N, K).
     Targets (sin, cos) of an angle give its R^2 on the circle. 0 where the targets are constant.
     """
-    deviation = np.square(targets - targets.mean(axis=0)).sum()
-    return float(1.0 - np.square(targets - predicted).sum() / deviation) if deviation > 0 else 0.0
+    targets, predicted = np.asarray(targets, float), np.asarray(predicted, float)
+    error = np.square(targets - predicted)
+    targets = targets - targets.mean(axis=0)  # squares of smaller numbers lose less
+    draws = drawn_means(np.stack([error, np.square(targets), targets], axis=1))
+    deviation = (draws[:, 1] - np.square(draws[:, 2])).sum(axis=1)
+    share = draws[:, 0].sum(axis=1) / np.where(deviation > 0, deviation, 1.0)
+    return with_interval(np.where(deviation > CONSTANT**2, 1.0 - share, 0.0))
 
 
-def interval(
-    statistic: Callable[..., float], *samples: np.ndarray, resamples: int = RESAMPLES, seed: int = 0
-) -> tuple[float, float]:
-    """95 % percentile bootstrap interval of a statistic, over episodes.
-
-    Args:
-        statistic: a function of arrays as `samples` are.
-        *samples: arrays with one row an episode; the same episodes are drawn from each.
-        resamples: how often.
-        seed: of the draws.
-    """
-    rng, count = np.random.default_rng(seed), len(samples[0])
-    drawn = [rng.integers(count, size=count) for _ in range(resamples)]
-    values = [statistic(*(sample[rows] for sample in samples)) for rows in drawn]
-    low, high = np.quantile(values, [0.025, 0.975])
-    return float(low), float(high)
-
-
-def circle(angle: np.ndarray) -> np.ndarray:
-    """(sin, cos) (N, 2) of angles (N,) in radians."""
-    return np.stack([np.sin(angle), np.cos(angle)], axis=-1)
+def circle(angle: ArrayLike) -> NDArray:
+    """Give (sin, cos) (N, 2 K) of angles (N,) or (N, K) in radians."""
+    columns = np.asarray(angle, float).reshape(len(np.asarray(angle)), -1)
+    return np.concatenate([np.sin(columns), np.cos(columns)], axis=1)
 
 
 def _standardise(features):

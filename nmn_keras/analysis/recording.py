@@ -112,8 +112,8 @@ def _play(agent, vector, steps, kept, rng, generator, options):
         trace.append((position, observation, outputs["action"], rewards))
         observation = following
     columns = (np.array(column, np.float32) for column in zip(*trace, strict=True))
-    kept_signals = np.array(signals, np.float32).reshape(len(kept), vector.num_envs, -1)
-    return Recording(tasks, *columns, np.array(kept, int), kept_signals)
+    stacked = np.array(signals, np.float32) if signals else np.zeros((0, vector.num_envs, 0), np.float32)
+    return Recording(tasks, *columns, np.array(kept, int), stacked)
 
 
 def _join(parts: list[Recording]) -> Recording:
