@@ -48,6 +48,11 @@ def dress(axes: Axes, theme: Theme) -> None:
         text.set_fontsize(9)
 
 
+def title(axes: Axes, theme: Theme, text: str) -> None:
+    """Head a panel."""
+    axes.set_title(text, color=theme.ink, fontsize=10)
+
+
 def legend(target: Axes | Figure, theme: Theme, **options) -> None:
     """Add a legend to axes or, below all panels, to a figure."""
     if isinstance(target, Figure):
