@@ -25,6 +25,7 @@ from nmn_keras.analysis.signal_measures import (
     spread,
     told,
 )
+from nmn_keras.analysis.statistics import running_mean
 from nmn_keras.baselines import BayesOptimalPolicy
 from nmn_keras.evaluation import TEST_SEED
 
@@ -43,7 +44,7 @@ WITHIN = range(15, 101)
 """Steps in which changes within an episode are looked for."""
 LEVELS = {"half": 0.5, "ninety": 0.9}
 SMOOTH = {"b1": 1, "b2": 5, "b3": 5}
-"""Rewards are averaged over so many steps, the present one and those after it, to say when they reach a level."""
+"""Curves of rewards and hits are averaged over so many steps, the present one and those before it."""
 BINS = 24
 LINES = 5
 """Dimensions of z, or neurons, that are drawn as lines."""
@@ -93,12 +94,15 @@ def _policy(bench, options):
 
 def _describe_rewards(bench: str, played: Recording):
     """The curve (3, SHOWN), the mean of the last half (3,), and the steps at which shares of it are reached (3,)."""
-    shown = drawn_means(played.rewards[: SHOWN + SMOOTH[bench]].T)
+    shown = drawn_means(_smooth(bench, played.rewards))
     late = drawn_means(played.rewards[len(played.rewards) // 2 :].mean(axis=0))
-    width = SMOOTH[bench]
-    smooth = np.stack([shown[:, first : SHOWN + first] for first in range(width)]).mean(axis=0)
-    reached = {name: with_interval(first_at_least(smooth, share * late)) for name, share in LEVELS.items()}
-    return with_interval(shown)[:, :SHOWN], with_interval(late), reached
+    reached = {name: with_interval(first_at_least(shown, share * late)) for name, share in LEVELS.items()}
+    return with_interval(shown), with_interval(late), reached
+
+
+def _smooth(bench: str, values):
+    """The first SHOWN of values (T, N), averaged over steps, as (N, SHOWN)."""
+    return running_mean(np.asarray(values[:SHOWN], float).T, SMOOTH[bench])
 
 
 WINDOWS = ((0, 15), (15, 30), (30, 100), (100, 1000))
@@ -111,7 +115,7 @@ def _describe_navigation(played: Recording) -> dict[str, Any]:
     draws = drawn_means(np.stack([np.nan_to_num(right), scored], axis=-1).transpose(1, 0, 2))
     heading = draws[..., 0] / np.maximum(draws[..., 1], 1e-9)
     late = draws[:, ADAPTED:, 0].sum(axis=1) / draws[:, ADAPTED:, 1].sum(axis=1)
-    settled = navigation.settling_step(right[: SHOWN + 2 * navigation.RUN])
+    settled = navigation.settling_step(right[:SHOWN])
     by = {step: with_interval(drawn_means(settled <= step)) for step in (5, 10, 15, 30)}
     hits = navigation.hits(played.rewards)
     windows = {}
@@ -126,9 +130,10 @@ def _describe_navigation(played: Recording) -> dict[str, Any]:
         "heading": with_interval(heading)[:, :SHOWN],
         "heading_late": with_interval(late),
         "settled_median": float(np.median(settled)),
+        "heading_reached": with_interval(first_at_least(heading[:, :SHOWN], 0.9 * late)),
         "settled_by": by,
         "windows": windows,
-        "per_step": {name: with_interval(drawn_means(hit[:SHOWN].T)) for name, hit in hits.items()},
+        "per_step": {name: with_interval(drawn_means(100.0 * _smooth("b3", hit))) for name, hit in hits.items()},
     }
 
 
@@ -197,7 +202,7 @@ def _describe_signals(bench: str, played: Recording, layers) -> dict[str, Any]:
 
 
 def _causes(bench: str, played: Recording) -> dict[str, np.ndarray]:
-    """What z may follow from at step ADAPTED; observations of the torus as points on circles, as the agent sees them."""
+    """What z may follow from at step ADAPTED; observations of b2 and b3 as points on circles, as the agents see them."""
     secrets = _secrets(bench, played, ADAPTED)
     secrets.pop("position", None)
     seen = secrets.pop("last observation")

@@ -1,8 +1,8 @@
 """How much one set of numbers tells of another: held-out predictions and their R^2.
 
-Ridge regression on the features and on Gaussian bumps around some of the episodes finds smooth relations of any form. R^2
-is that of episodes which were not shown to it: about 0 where there is nothing to know (by chance also a little less), 1
-where all is known. It is a lower bound: another estimator might find more.
+Ridge regression on the features and on Gaussian bumps around some of the episodes finds smooth relations of any form.
+R^2 is that of episodes which were not shown to it: about 0 where there is nothing to know (by chance also a little
+less), 1 where all is known. It is a lower bound: another estimator might find more.
 """
 
 import numpy as np

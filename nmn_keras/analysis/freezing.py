@@ -11,6 +11,7 @@ from nmn_keras.analysis.experiment import Data, Draw, Options
 from nmn_keras.analysis.player import Player
 from nmn_keras.analysis.resampling import drawn_means, with_interval
 from nmn_keras.analysis.rounding import plain
+from nmn_keras.analysis.statistics import running_mean
 from nmn_keras.evaluation import TEST_SEED
 
 EPISODES = 200
@@ -30,8 +31,12 @@ ONSET = 60
 """Steps after the start of a phase that the curves show."""
 SETTLED = 50
 """Steps left out at the start of a phase where what it settles to is measured."""
+WINDOW = 5
+"""Steps over which hits at the start of a phase are averaged."""
 TRACK = 40
 """Moves of each phase in the picture of one episode."""
+APART = 1.2
+"""Distance of the targets' centres in that episode, at least: three radii."""
 
 
 def measure(options: Options) -> Data:
@@ -102,9 +107,9 @@ def describe(played: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
         played: of `play_phases`.
 
     Returns:
-        For each phase `good`, `bad` and `entered` (see `navigation.hits`), `wrong` (share of bad hits among all) over the
-        whole phase; `settled`, the same without its first 50 steps; `onset`, good and bad hits at each of its first steps
-        (3, 60); `reward`, mean per step.
+        For each phase `good`, `bad` and `entered` (see `navigation.hits`), `wrong` (share of bad hits among all) over
+        the whole phase; `settled`, the same without its first 50 steps; `onset`, good and bad hits in each of its first
+        steps and the four before it (3, 60); `reward`, mean per step.
     """
     found = {}
     for number, name in enumerate(PHASES):
@@ -115,7 +120,7 @@ def describe(played: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
         found[name] = {
             **_rates(hits, first, last),
             "settled": _rates(hits, first + SETTLED, last),
-            "onset": {kind: with_interval(drawn_means(hits[kind][onset, episodes].T)) for kind in ("good", "bad")},
+            "onset": {kind: _onset(hits[kind][onset, episodes].T) for kind in ("good", "bad")},
             "reward": with_interval(drawn_means(_mean_between(played["rewards"], first, last))),
         }
     return found
@@ -128,7 +133,7 @@ def _span(played, number):
 
 
 def _compare(played, one, other):
-    """The difference of two phases without their first 50 steps, within episodes: hits per 100 steps, reward per step."""
+    """What one phase has more than another, without their first 50 steps: hits per 100 steps, reward per step."""
     spans = []
     for name in (one, other):
         number = list(PHASES).index(name)
@@ -140,6 +145,10 @@ def _compare(played, one, other):
         name: with_interval(drawn_means(_mean_between(value, *spans[0]) - _mean_between(value, *spans[1])))
         for name, value in values.items()
     }
+
+
+def _onset(hits):
+    return with_interval(drawn_means(100.0 * running_mean(hits, WINDOW)))
 
 
 def _rates(hits, first, last):
@@ -157,7 +166,7 @@ def _mean_between(values, first, last):
 
 
 def _track(played):
-    """The last moves of each phase of one episode: that whose hits are nearest to the means of all."""
+    """The last moves of each phase of an episode: of those with targets apart the one whose hits are most usual."""
     rates = np.stack(
         [
             _mean_between(hit, first, first + STEPS)
@@ -166,7 +175,9 @@ def _track(played):
         ],
         axis=1,
     )
-    episode = int(np.square((rates - rates.mean(axis=0)) / np.maximum(rates.std(axis=0), 1e-9)).sum(axis=1).argmin())
+    unusual = np.square((rates - rates.mean(axis=0)) / np.maximum(rates.std(axis=0), 1e-9)).sum(axis=1)
+    apart = np.linalg.norm(played["tasks"][:, :2] - played["tasks"][:, 2:4], axis=1)
+    episode = int(np.where(apart >= APART, unusual, unusual + 1e9).argmin())
     ends = [*played["starts"][episode, 1:], played["starts"][episode, -1] + STEPS]
     spans = [slice(int(end) - TRACK, int(end) + 1) for end in ends]
     return {

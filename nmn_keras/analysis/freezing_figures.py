@@ -11,13 +11,16 @@ from matplotlib.patches import Circle, Rectangle
 from nmn_keras.analysis import plots
 from nmn_keras.analysis.experiment import Draw
 from nmn_keras.analysis.freezing import LOCKED, PHASES
-from nmn_keras.analysis.statistics import running_mean
 from nmn_keras.analysis.themes import Theme
 from nmn_keras.envs.dynamics import TwoTargets, plane
 
-WINDOW = 5
-"""Steps over which the curves are averaged."""
-SQUARE = ((-1, -1), (1, -1), (1, 1), (-1, 1))
+TITLES = {
+    "a": "(a) z locked\nat its initial value",
+    "b": "(b) z unlocked\n",
+    "c": "(c) z locked\nafter adaptation",
+    "d": "(d) targets switched,\nz still locked",
+    "e": "(e) z unlocked\nagain",
+}
 
 
 def figures(data: Mapping[str, Any]) -> dict[str, Draw]:
@@ -27,9 +30,9 @@ def figures(data: Mapping[str, Any]) -> dict[str, Draw]:
 
 def _episode(data):
     def draw(theme: Theme) -> Figure:
-        figure, axes = plots.panels(theme, 1, len(PHASES), size=(2.3, 2.75), sharey=True)
+        figure, axes = plots.panels(theme, 1, len(PHASES), size=(2.5, 3.2), sharey=True)
         track = data["track"]
-        for axis, (number, (letter, words)) in zip(axes[0], enumerate(PHASES.items()), strict=True):
+        for axis, (number, letter) in zip(axes[0], enumerate(PHASES), strict=True):
             task = np.array(track["task"])
             if number >= 3:
                 task[4] = -task[4]
@@ -38,7 +41,7 @@ def _episode(data):
             axis.set(xlim=(-2.05, 2.05), ylim=(-2.05, 2.05), xticks=(-2, 0, 2), yticks=(-2, 0, 2), aspect="equal")
             axis.grid(False)
             axis.set_xlabel("first axis")
-            plots.title(axis, theme, f"({letter}) {words}".replace(", ", ",\n").replace(" after", "\nafter"))
+            plots.title(axis, theme, TITLES[letter])
         axes[0, 0].set_ylabel("second axis")
         return figure
 
@@ -66,8 +69,10 @@ def _draw_targets(axes: Axes, theme: Theme, task) -> None:
 
 
 def _draw_moves(axes: Axes, theme: Theme, positions, rewards) -> None:
-    """An arrow for each move but those by which the agent appears elsewhere; around an edge one at either side."""
+    """An arrow for each move, around an edge one at either side, and a dot where the agent appears."""
     axes.add_patch(Rectangle((-2, -2), 4, 4, fill=False, edgecolor=theme.faint, linewidth=1))
+    appears = np.flatnonzero(rewards[:-1] != 0) + 1
+    axes.scatter(*positions[appears].T, s=9, color=theme.colours[0], zorder=4)
     for start, end, reward in zip(positions[:-1], positions[1:], rewards[:-1], strict=True):
         if reward != 0:
             continue
@@ -78,7 +83,14 @@ def _draw_moves(axes: Axes, theme: Theme, positions, rewards) -> None:
                 "",
                 np.add(tail, move),
                 tail,
-                arrowprops={"arrowstyle": "-|>", "color": theme.colours[0], "linewidth": 1.0, "mutation_scale": 6},
+                arrowprops={
+                    "arrowstyle": "-|>",
+                    "color": theme.colours[0],
+                    "linewidth": 1.1,
+                    "mutation_scale": 7,
+                    "shrinkA": 0,
+                    "shrinkB": 0,
+                },
                 annotation_clip=False,
                 zorder=4,
             ).arrow_patch.set_clip_path(axes.patch)
@@ -86,26 +98,31 @@ def _draw_moves(axes: Axes, theme: Theme, positions, rewards) -> None:
 
 def _hits(data):
     def draw(theme: Theme) -> Figure:
-        figure, axes = plots.panels(theme, 1, len(PHASES), size=(2.3, 2.6), sharey=True)
-        for axis, (letter, words) in zip(axes[0], PHASES.items(), strict=True):
+        figure, axes = plots.panels(theme, 1, len(PHASES), size=(2.5, 2.8), sharey=True)
+        for axis, letter in zip(axes[0], PHASES, strict=True):
             for kind, place, style, label in (
                 ("good", 2, "-", "good target"),
                 ("bad", 1, "--", "bad target"),
             ):
-                value, low, high = (
-                    100.0 * running_mean(row, WINDOW) for row in np.array(data["phases"][letter]["onset"][kind])
-                )
+                value, low, high = np.array(data["phases"][letter]["onset"][kind])
                 steps = np.arange(len(value))
                 colour = theme.colours[place]
                 axis.plot(steps, value, style, color=colour, linewidth=1.4, label=label)
                 axis.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
             if LOCKED[letter]:
                 axis.text(
-                    0.97, 0.95, "locked", transform=axis.transAxes, ha="right", va="top", fontsize=8, color=theme.reference
+                    0.97,
+                    0.95,
+                    "locked",
+                    transform=axis.transAxes,
+                    ha="right",
+                    va="top",
+                    fontsize=8,
+                    color=theme.reference,
                 )
             axis.set_xlabel("steps since the phase began")
-            axis.set_ylim(bottom=0)
-            plots.title(axis, theme, f"({letter}) {words}".replace(", ", ",\n").replace(" after", "\nafter"))
+            axis.set_ylim(0, 26)
+            plots.title(axis, theme, TITLES[letter])
         axes[0, 0].set_ylabel("hits per 100 steps")
         handles, labels = axes[0, 0].get_legend_handles_labels()
         plots.legend(figure, theme, handles=handles, labels=labels)

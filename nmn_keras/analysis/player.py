@@ -13,8 +13,8 @@ class Player:
 
     The memory is what a step starts from beside the observation: previous action, previous reward and packed state. z
     follows from it alone. A locked episode starts each step from the memory that its last step started from (before
-    the first step: from empty memory), so z stays; unlocked, the memory goes on from there. A session of the server does
-    the same.
+    the first step: from empty memory), so z stays; unlocked, the memory goes on from there. A session of the server
+    does the same.
 
     Attributes:
         agent: what acts.
