@@ -36,7 +36,7 @@ SHOWN = 120
 """Steps of the curves."""
 TOLD = (0, 1, 2, 3, 5, 8, 15, 25, 40, 65, 100, 400)
 """Steps at which z is looked at."""
-COLUMNS = {"b1": (1, 2, 3, 5, 15, 100), "b2": (1, 3, 5, 15, 40, 100), "b3": (1, 3, 5, 15, 40, 100)}
+COLUMNS = {"b1": (1, 2, 3, 5, 15, 100), "b2": (1, 5, 15, 40, 100), "b3": (1, 3, 5, 15, 40, 100)}
 """Steps that the figures show side by side."""
 ADAPTED = 100
 """Step at which an agent counts as adapted."""
@@ -47,7 +47,9 @@ SMOOTH = {"b1": 1, "b2": 5, "b3": 5}
 """Curves of rewards and hits are averaged over so many steps, the present one and those before it."""
 BINS = 24
 LINES = 5
-"""Dimensions of z, or neurons, that are drawn as lines."""
+"""Dimensions of z (b1), or neurons (b3), that are drawn."""
+NEURONS = {"b1": 10, "b2": 6}
+"""Neurons of the first hidden layer that are drawn: all of b1, those that vary most of b2."""
 FIXED = (-0.6, 0.5, 0.5, -0.5)
 """The centres of both targets where they are held fixed (b3)."""
 
@@ -191,7 +193,7 @@ def _describe_signals(bench: str, played: Recording, layers) -> dict[str, Any]:
         return data
     factors = layers[0](late)
     data["dimensions"] = _liveliest(late, None if bench == "b2" else LINES)
-    data["drawn_neurons"] = _liveliest(factors, 2 * LINES)
+    data["drawn_neurons"] = _liveliest(factors, NEURONS[bench])
     signals, scales = [], []
     for step in COLUMNS[bench]:
         z = played.signal_at(step)
@@ -202,7 +204,7 @@ def _describe_signals(bench: str, played: Recording, layers) -> dict[str, Any]:
 
 
 def _causes(bench: str, played: Recording) -> dict[str, np.ndarray]:
-    """What z may follow from at step ADAPTED; observations of b2 and b3 as points on circles, as the agents see them."""
+    """What z may follow from at step ADAPTED; places on circles, as the agents see them, but in b1."""
     secrets = _secrets(bench, played, ADAPTED)
     secrets.pop("position", None)
     seen = secrets.pop("last observation")

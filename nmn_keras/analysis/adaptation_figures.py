@@ -67,9 +67,8 @@ def _lines_by_task(found):
         for axis in axes[2]:
             axis.set_xlabel("bias α")
             axis.set_xticks((-10, 0, 10))
-        pairs = [axes[row, 0].get_legend_handles_labels() for row in (0, 1)]
-        handles, labels = (sum(parts, []) for parts in zip(*pairs, strict=True))
-        plots.legend(figure, theme, handles=handles, labels=labels, ncols=8)
+        (lines, names), (more_lines, more_names) = (axes[row, 0].get_legend_handles_labels() for row in (0, 1))
+        plots.legend(figure, theme, handles=lines + more_lines, labels=names + more_names, ncols=8)
         return figure
 
     return draw
@@ -96,11 +95,11 @@ def _rings_by_wind(found):
     signals, scales = _array(found["signals"])[:, 1], _array(found["scales"])
     order = np.argsort(signals[-1].argmax(axis=0), kind="stable")
     neurons = found["drawn_neurons"]
-    reach = np.nanmax(np.abs(scales[:, 1])) * 1.05
+    reach = np.nanmin(scales[:, 1]) - 2.0, np.nanmax(scales[:, 1]) + 0.5
 
     def draw(theme: Theme) -> Figure:
         columns = len(found["columns"])
-        figure, axes = plots.panels(theme, 2, columns, size=(2.1, 2.3), subplot_kw={"projection": "polar"})
+        figure, axes = plots.panels(theme, 2, columns, size=(2.5, 2.7), subplot_kw={"projection": "polar"})
         for axis in axes.flat:
             axis.set_theta_zero_location("N")  # the paper's angles: 0 is the second axis, and they turn to the first
             axis.set_theta_direction(-1)
@@ -140,9 +139,9 @@ def _draw_radii(axes, theme, edges, values, neurons, reach):
         radius = np.append(values[:, number], values[0, number])
         axes.plot(closed, radius, style, color=colour, linewidth=1.2, label=f"neuron {neuron}")
     axes.plot(np.linspace(0, 2 * np.pi, 100), np.zeros(100), ":", color=theme.reference, linewidth=1.2, label="0")
-    axes.set_ylim(-reach, reach)
-    axes.set_yticks([-5, 0, 5])
-    axes.set_rlabel_position(45)
+    axes.set_ylim(*reach)
+    axes.set_yticks([0, 5, 10])
+    axes.set_rlabel_position(135)
 
 
 def _dress_bar(bar, theme):
@@ -202,13 +201,13 @@ def _over_time(bench, found):
     third = {"b1": _draw_motion, "b2": _draw_error, "b3": _draw_heading}[bench]
 
     def draw(theme: Theme) -> Figure:
-        figure, axes = plots.panels(theme, 1, 3, size=(4.0, 3.1))
+        figure, axes = plots.panels(theme, 1, 3, size=(4.0, 3.9))
         (_draw_hits if bench == "b3" else _draw_rewards)(axes[0, 0], theme, bench, found)
         _draw_knowledge(axes[0, 1], theme, found)
         third(axes[0, 2], theme, found)
         for axis in axes[0]:
             axis.set_xlabel("step t")
-            plots.legend(axis, theme, fontsize=7)
+            plots.legend(axis, theme, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
         return figure
 
     return draw
