@@ -66,8 +66,8 @@ def _claims_b1(found: Found) -> Iterator[tuple[str, str, str, str]]:
     yield (
         "For large t, z holds constant between time-steps: it is almost state-independent and serves only for "
         "adaptation.",
-        f"motion in a step at t = {ADAPTED}: {motion:.0%} of the spread between episodes; share of the variance of z "
-        f"from the last observation: {_text(made['last observation'], 3)}",
+        f"motion in a step at t = {ADAPTED}: {_percent(motion)} of the spread between episodes; share of the variance "
+        f"of z from the last observation: {_text(made['last observation'], 3)}",
         _verdict(motion < 0.1 and made["last observation"][2] < 0.05),
         "Not quite: little of z depends on the last observation, but precisely, it can be read from z (R² "
         f"{_text(seen)}).",
@@ -77,13 +77,13 @@ def _claims_b1(found: Found) -> Iterator[tuple[str, str, str, str]]:
         f"{neurons['signs']} of {neurons['units']} neurons; factors from {neurons['lowest']:.2f} to "
         f"{neurons['highest']:.2f} at t = {ADAPTED}",
         _verdict(neurons["signs"] > 0),
-        _COUNTED + " In b2 and b3 many neurons do." if neurons["signs"] == 0 else _COUNTED,
+        _COUNTED,
     )
     yield (
         "Some neurons are inactive (scale factor almost 0) for some values of α.",
         f"{neurons['near']} of {neurons['units']} neurons",
         _verdict(neurons["near"] > 0),
-        f"Within {NEAR} of 0 in at least {SHARE:.0%} of the episodes, at t = {ADAPTED}.",
+        f"Within {NEAR} of 0 in at least {_percent(SHARE)} of the episodes, at t = {ADAPTED}.",
     )
     yield (
         "Rewards are low at first and rise within a few steps.",
@@ -94,7 +94,8 @@ def _claims_b1(found: Found) -> Iterator[tuple[str, str, str, str]]:
 
 
 _COUNTED = (
-    f"Counted: below −{NEAR} in at least {SHARE:.0%} of the episodes and above {NEAR} in as many, at t = {ADAPTED}."
+    f"Counted: below −{NEAR} in at least {100 * SHARE:.0f} % of the episodes and above {NEAR} in as many, at "
+    f"t = {ADAPTED}."
 )
 
 
@@ -194,8 +195,8 @@ def _claims_b3(found: Found) -> Iterator[tuple[str, str, str, str]]:
         "others mix both",
         _verdict(fixed["task"] > 0 and fixed["constant"] > 0, "but the kinds run into each other"),
         f"{found['episodes']:,} further episodes with both targets held at {_places(fixed['targets'])}, at t = "
-        f"{ADAPTED}. State: the observation before. The best separated dimension: {max(fixed['of_task']):.0%} of its "
-        "variance from α₅.",
+        f"{ADAPTED}. State: the observation before. The best separated dimension: {_percent(max(fixed['of_task']))} "
+        "of its variance from α₅.",
     )
     layers = found["neurons"][str(ADAPTED)][:-1]
     yield (
@@ -221,12 +222,13 @@ def _windows(navigation, label):
 
 def _heading(navigation, label):
     heading = navigation["heading"][0]
-    shares = ", ".join(f"{heading[step]:.0%}" for step in (0, 5, 10, 15, 30))
-    by = ", ".join(f"{share[0]:.0%} by {step}" for step, share in navigation["settled_by"].items())
+    shares = ", ".join(f"{_percent(heading[step])}" for step in (0, 5, 10, 15, 30))
+    by = ", ".join(f"{_percent(share[0])} by {step}" for step, share in navigation["settled_by"].items())
     return (
-        f"{label}: moves that head right at t = 0, 5, 10, 15, 30: {shares}, late {navigation['heading_late'][0]:.1%}; "
-        f"90 % of that at t = {_text(navigation['heading_reached'], 0)}; settled at t = "
-        f"{navigation['settled_median']:.0f} in the median, {by}"
+        f"{label}: moves that head right at t = 0, 5, 10, 15, 30: {shares}, late "
+        f"{_percent(navigation['heading_late'][0], 1)}; 90 % of that at t = "
+        f"{_text(navigation['heading_reached'], 0)}; settled at t = {navigation['settled_median']:.0f} in the median, "
+        f"{by}"
     )
 
 
@@ -348,6 +350,10 @@ def _series(values, steps, digits=2):
 def _text(numbers, digits=2):
     text = Estimate(*numbers).text(digits)
     return text.replace("-0." + "0" * digits, "0." + "0" * digits)
+
+
+def _percent(share, digits=0):
+    return f"{100 * share:.{digits}f} %"
 
 
 def _verdict(holds: bool, more: str = "") -> str:
