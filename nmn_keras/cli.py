@@ -1,10 +1,11 @@
-"""The `nmn` command: train, evaluate, export, publish, zoo."""
+"""The `nmn` command: train, evaluate, export, publish, reproduce, zoo."""
 
 import argparse
 import os
 import sys
 from pathlib import Path
 
+from nmn_keras.reproduce_command import add_reproduce
 from nmn_keras.train_command import add_recipe_options, add_train, positive, score
 
 
@@ -28,13 +29,13 @@ def _parser(command):
     parser = argparse.ArgumentParser(
         prog="nmn",
         allow_abbrev=False,
-        description="Train, evaluate, export and publish neuromodulated recurrent agents.",
+        description="Train, evaluate, export and publish neuromodulated recurrent agents; reproduce the paper.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     train = add_train(commands)
     if command == ["train"]:  # the recipes' options need Keras, for which the other commands' help must not wait
         add_recipe_options(train)
-    for add in (_add_evaluate, _add_export, _add_publish, _add_zoo):
+    for add in (_add_evaluate, _add_export, _add_publish, add_reproduce, _add_zoo):
         add(commands)
     return parser
 

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 
@@ -19,6 +19,8 @@ class Job:
     """What to run."""
     log: Path
     """Its output, appended."""
+    environment: dict[str, str] = field(default_factory=dict)
+    """Variables that it gets beside those of this process."""
 
 
 @dataclass
@@ -95,7 +97,7 @@ def _start(job: Job, core: int | None) -> _Running:
             job.command,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **one_thread, "XLA_FLAGS": flags},
+            env={**os.environ, **one_thread, "XLA_FLAGS": flags, **job.environment},
             start_new_session=True,  # a Ctrl-C comes from here, not from the terminal too
         )
     if core is not None:

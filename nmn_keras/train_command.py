@@ -28,7 +28,7 @@ def add_train(commands):
     parser.add_argument("name", help="architecture: b1-nmn, b1-rnn, ... (benchmark and kind)")
     parser.add_argument("--recipe", default="fast", choices=("fast", "paper"), help="default: fast")
     parser.add_argument("--seed", type=int, default=0, help="of weights and of everything drawn; default: 0")
-    parser.add_argument("--seeds", type=_span, metavar="A:B", help="train seeds A to B-1 instead")
+    parser.add_argument("--seeds", type=span, metavar="A:B", help="train seeds A to B-1 instead")
     parser.add_argument("--jobs", type=positive, help="with --seeds: processes at a time; default: one per core")
     parser.add_argument(
         "--together",
@@ -110,7 +110,7 @@ def positive(text):
     return int(text)
 
 
-def _span(text):
+def span(text):
     """A range "A:B" of seeds, for argparse."""
     first, colon, end = text.partition(":")
     if not (colon and first.isdecimal() and end.isdecimal() and int(first) < int(end)):

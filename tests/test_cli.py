@@ -16,7 +16,7 @@ from tiny_runs import OPTIONS, TEST_EPISODES, UPDATES, tree
 
 from nmn_keras import ActorCritic, OnnxAgent, checkpoint, cli, recipes
 
-COMMANDS = ("train", "evaluate", "export", "publish", "zoo")
+COMMANDS = ("train", "evaluate", "export", "publish", "reproduce", "zoo")
 
 
 def run(capsys, *arguments):

@@ -23,6 +23,13 @@ LIGHT = (
     "nmn_keras.checkpoint",
     "nmn_keras.client",
     "nmn_keras.client.streams",
+    "nmn_keras.analysis.page",
+    "nmn_keras.analysis.statistics",
+    "nmn_keras.analysis.training",
+    "nmn_keras.analysis.learning",
+    "nmn_keras.analysis.robustness",
+    "nmn_keras.analysis.beyond",
+    "nmn_keras.reproduce_command",
     "serve",
     "serve.__main__",
 )

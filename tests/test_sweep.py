@@ -25,6 +25,15 @@ def test_each_job_has_a_core_a_thread_and_a_log(tmp_path):
     assert [line.split(",")[0] for line in said] == [f"{n}: {what}" for n in "abc" for what in ("started", "done")]
 
 
+def test_a_job_has_its_own_variables_and_is_watched(tmp_path):
+    one = job(tmp_path, "one", "import os, time; time.sleep(0.3); print(os.environ['OF_ONE'], os.environ['HOME'])")
+    one.environment["OF_ONE"] = "mine"
+    seen = []
+    assert run_jobs([one], 1, lambda line: None, seen.append) == {"one": 0}
+    assert one.log.read_text() == f"mine {os.environ['HOME']}\n"
+    assert ["one"] in seen and seen[-1] == []
+
+
 def test_no_more_run_at_a_time_than_asked_for(tmp_path):
     code = f"""
         import os, pathlib, time

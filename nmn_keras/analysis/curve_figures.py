@@ -49,16 +49,19 @@ class Panel:
     x_label: str = "episodes played"
 
 
-def curves(panels: Sequence[Panel]) -> Draw:
+def curves(panels: Sequence[Panel], one_scale: bool = False) -> Draw:
     """Give a drawing with mean and standard deviation above, as in the paper, interquartile mean and interval below.
 
     Args:
         panels: from left to right.
+        one_scale: whether all have one scale of returns, which they need to be compared with each other.
     """
     thin = [Panel(p.title, p.y_label, [line.thinned() for line in p.lines], p.optimum, p.optimum_label) for p in panels]
 
     def draw(theme: Theme) -> Figure:
-        figure, axes = plots.panels(theme, 2, len(thin), size=(4.1, 2.9), sharex="col", sharey="col")
+        figure, axes = plots.panels(
+            theme, 2, len(thin), size=(4.1, 2.9), sharex="col", sharey="all" if one_scale else "col"
+        )
         for column, panel in enumerate(thin):
             for row, plot in enumerate((_mean_and_deviation, _interquartile)):
                 _draw_panel(axes[row, column], theme, panel, plot)

@@ -17,6 +17,7 @@ and shown in the text by `picture` (`markdown.py`). Matplotlib is imported where
 """
 
 import importlib
+import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,9 +33,12 @@ Data = dict[str, Any]
 Draw = Callable[[Theme], "Figure"]
 """Draws one figure for a light or a dark page."""
 
-NAMES = ("learning", "adaptation", "freezing", "robustness", "beyond")
-"""The experiments, in the order of the page."""
+_ORDER = ("learning", "adaptation", "freezing", "robustness", "beyond")
+NAMES = tuple(name for name in _ORDER if importlib.util.find_spec(f"{__package__}.{name}"))
+"""The experiments that there are, in the order of the page."""
 BENCHES = ("b1", "b2", "b3")
+STORED = Path(__file__).parent.parent.parent / "docs" / "results" / "data"
+"""Where a checkout keeps what was measured, beside the curves and scores in its zoo."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,8 @@ class Options:
     """Episodes trained on each seed, or played where nothing is trained."""
     recipe: str | None = None
     """"fast" or "paper", where agents are trained or chosen."""
+    test_episodes: int | None = None
+    """Episodes that score what was trained."""
     jobs: int | None = None
     """Processes at a time; None = one per core."""
     resume: bool = False

@@ -7,26 +7,28 @@ from nmn_keras.analysis.experiment import BENCHES, Data, Draw, Options
 from nmn_keras.analysis.markdown import CLAIMS, picture, table
 from nmn_keras.analysis.score_table import COST, WORDS, lacking, mean_and_spread, scores_table, seeds_text
 from nmn_keras.analysis.statistics import mean_improvement, pooled_interquartile_mean
-from nmn_keras.analysis.trained import MODES, Group, from_plain, from_zoo, to_plain
+from nmn_keras.analysis.trained import MODES, Group, from_plain, from_zoo, matched, to_plain
 
 KINDS = ("nmn", "rnn")
 PAPER_SEEDS = 15
 PAPER_RETURN = 4534
 """Of the NMN on b1 after 20,000 episodes."""
 RECIPES = ("paper", "fast")
+ZOO = "Shown are the runs in the zoo, whose curves, commands and commits are in `zoo/*/curves.csv` and `scores.json`."
+TRAINED = "Shown are runs trained for this page, in `runs/` beside it."
 
 
 def measure(options: Options) -> Data:
     """Train both networks on the benchmarks chosen; see `training.train`."""
     from nmn_keras.analysis.training import train
 
-    return {"groups": to_plain(train(_names(options.benches), options)), "missing": []}
+    return {"source": TRAINED, "groups": to_plain(train(_names(options.benches), options)), "missing": []}
 
 
 def stored(options: Options) -> Data:
     """Read both networks of the zoo."""
     groups, missing = from_zoo(_names(options.benches), options.zoo)
-    return {"groups": to_plain(groups), "missing": missing}
+    return {"source": ZOO, "groups": to_plain(groups), "missing": missing}
 
 
 def _names(benches):
@@ -79,7 +81,7 @@ def section(data: Data) -> str:
     return "\n\n".join(
         [
             "## Learning",
-            _INTRODUCTION,
+            f"{_INTRODUCTION} {data['source']}",
             table(CLAIMS, [row for row in (_claim_return(groups), *_claims(pairs), _claim_size(groups)) if row]),
             "### Scores",
             f"{WORDS} {COST}",
@@ -95,11 +97,9 @@ def section(data: Data) -> str:
     )
 
 
-_INTRODUCTION = """Both networks on each benchmark: `nmn reproduce learning` trains 15 seeds of each (`--bench`,
-`--seeds`, `--episodes` and `--recipe` choose less), `nmn reproduce learning --from-curves` shows the runs in the
-zoo, as here. Their curves, scores, commands and commits are in `zoo/*/curves.csv` and `zoo/*/scores.json`. The
-paper's recipe plays whole episodes; the fast one plays 200 steps of each, so that its training curves are returns
-of the first 200 steps."""
+_INTRODUCTION = """Both networks on each benchmark. `nmn reproduce learning` trains 15 seeds of each; `--bench`,
+`--seeds`, `--episodes` and `--recipe` choose other runs. The paper's recipe plays whole episodes; the fast one plays
+200 steps of each, so that its training curves are returns of the first 200 steps."""
 
 _COMPARED = """*P*: the probability that a seed of the NMN beats one of the RNN; 0.5 is no difference. *Sooner*: by
 the mean return over all of training. *Difference*: of interquartile means. *Ratio of spreads*: standard deviation
@@ -109,17 +109,7 @@ one beats every seed of the other, that of P shrinks to a point."""
 
 def _pairs(groups):
     """NMN and RNN trained in the same way, `[(NMN, RNN)]`."""
-    found = {(g.agent, g.recipe, g.episodes, g.steps): g for g in groups}
-    return [
-        (g, found[other])
-        for g in groups
-        if g.agent.endswith("-nmn") and (other := (f"{g.bench}-rnn", g.recipe, g.episodes, g.steps)) in found
-    ]
-
-
-def _final(group):
-    """The measure nearest to the paper's: whole episodes with sampled actions, while training where that plays them."""
-    return "training" if group.whole else "sampled"
+    return [pair for bench in BENCHES for pair in matched(groups, _names([bench]))]
 
 
 def _claim_return(groups):
@@ -129,8 +119,8 @@ def _claim_return(groups):
             continue
         returns = group.measured("training")
         found = comparison.typical(returns)
-        lines.append(f"{mean_and_spread(returns)}, {seeds_text(group)}")
-        if found.low is None:
+        lines.append(f"{mean_and_spread(returns)} after {group.episodes:,} episodes, {seeds_text(group)}")
+        if found.high is None:
             verdicts.append(f"{returns.mean() - PAPER_RETURN:+.0f}: {seeds_text(group)}, too few for an interval")
         else:
             verdicts.append("holds" if found.high >= PAPER_RETURN else "does not hold")
@@ -154,7 +144,7 @@ _CLAIMS = (
     ),
     (
         "NMNs converge towards better policies: higher rewards for the last episodes.",
-        lambda nmn, rnn: comparison.probability(nmn.measured(_final(nmn)), rnn.measured(_final(nmn))),
+        lambda nmn, rnn: comparison.probability(nmn.measured(nmn.final), rnn.measured(nmn.final)),
         "P(NMN higher)",
         (0.5, True),
         "Paper recipe: last 1,000 training episodes; fast recipe: test episodes with sampled actions. The fast "
@@ -163,7 +153,7 @@ _CLAIMS = (
     ),
     (
         "NMNs show very stable results, with small variances over seeds, as opposed to RNNs.",
-        lambda nmn, rnn: comparison.spread_ratio(nmn.measured(_final(nmn)), rnn.measured(_final(nmn))),
+        lambda nmn, rnn: comparison.spread_ratio(nmn.measured(nmn.final), rnn.measured(nmn.final)),
         "ratio of spreads",
         (1.0, False),
         "Standard deviation over seeds, NMN over RNN, of the same returns.",

@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from PIL import Image
 
 from nmn_keras.analysis.themes import Theme
 
@@ -25,7 +26,6 @@ def panels(
         **options: of `Figure.subplots`.
     """
     figure = Figure(figsize=(size[0] * columns, size[1] * rows), dpi=DPI, layout="constrained", facecolor=theme.paper)
-    FigureCanvasAgg(figure)
     axes = figure.subplots(rows, columns, squeeze=False, **options)
     for one in axes.flat:
         dress(one, theme)
@@ -57,12 +57,19 @@ def legend(target: Axes | Figure, theme: Theme, **options) -> None:
     """Add a legend to axes or, below all panels, to a figure."""
     if isinstance(target, Figure):
         options = {"loc": "outside lower center", "ncols": 6, **options}
-    made = target.legend(**{"fontsize": 8, "labelcolor": theme.ink, "frameon": False, **options})
-    made.get_frame().set_facecolor(theme.paper)
+    made = target.legend(**{"fontsize": 8, "labelcolor": theme.ink, "framealpha": 0.7, **options})
+    made.get_frame().set(facecolor=theme.paper, edgecolor="none")
 
 
 def png(figure: Figure) -> bytes:
-    """Give a figure as PNG: the same bytes for the same figure and release of matplotlib, for no date is in them."""
+    """Give a figure as PNG of 256 colours, a third of the size of one of all colours.
+
+    The bytes are the same for the same figure and the same releases of matplotlib and Pillow: no date is in them.
+    """
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    image = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", facecolor=figure.get_facecolor(), metadata={"Software": None})
+    few = image.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    few.save(buffer, "PNG", optimize=True)
     return buffer.getvalue()

@@ -97,7 +97,7 @@ def interval(draws: ArrayLike, confidence: float = CONFIDENCE) -> tuple[Floats, 
     """
     if not 0 < confidence < 1:
         raise ValueError(f"The confidence must be between 0 and 1. Received: {confidence!r}")
-    low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
+    low, high = np.quantile(np.asarray(draws), [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
     return low, high
 
 

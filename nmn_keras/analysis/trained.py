@@ -95,6 +95,11 @@ class Group:
         common = sorted(set.intersection(*map(set, found)))
         return np.asarray(common, float), np.array([[one[episodes] for episodes in common] for one in found])
 
+    @property
+    def final(self) -> str:
+        """The measure nearest to the paper's: whole episodes, actions sampled, while training where that plays them."""
+        return "training" if self.whole else "sampled"
+
     def measured(self, measure: str) -> Floats:
         """Give a number per seed.
 
@@ -113,6 +118,19 @@ class Group:
             best = self.benchmark.optimal_return(self.benchmark.episode_steps, self.benchmark.discount)
             return math.nan if best is None else best
         return self.optimum
+
+
+def matched(groups: Sequence[Group], names: Sequence[str]) -> list[list[Group]]:
+    """Give the groups of several agents that were trained in the same way and as long, a list for each way.
+
+    Args:
+        groups: of any agents.
+        names: of agents of one benchmark; ways in which one of them was not trained are left out.
+    """
+    ways: dict[tuple, dict[str, Group]] = {}
+    for group in groups:
+        ways.setdefault((group.recipe, group.episodes, group.steps), {})[group.agent] = group
+    return [[found[name] for name in names] for found in ways.values() if {*names} <= {*found}]
 
 
 def to_plain(groups: Iterable[Group]) -> list[dict[str, Any]]:

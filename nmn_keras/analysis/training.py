@@ -1,6 +1,7 @@
 """Trains agents from scratch for an experiment: a process of `nmn train` for each agent and seed, one per core."""
 
 import csv
+import importlib.util
 import json
 import os
 import sys
@@ -29,8 +30,8 @@ def train(names: Sequence[str], options: Options) -> list[Group]:
 
     Args:
         names: of presets.
-        options: seeds (15 by default), recipe ("fast"), episodes (the recipe's), jobs, resume, and the directory, below
-            which runs lie at `runs/NAME-RECIPE-sSEED`.
+        options: seeds (15 by default), recipe ("fast"), episodes (the recipe's), test episodes, jobs, resume, and the
+            directory, below which runs lie at `runs/NAME-RECIPE-sSEED`.
 
     Raises:
         FileExistsError: if there are runs and `resume` is not set; nothing is written.
@@ -38,14 +39,11 @@ def train(names: Sequence[str], options: Options) -> list[Group]:
         TrainingFailed: if runs end with an error; what they left can be gone on with.
         KeyboardInterrupt: after a SIGINT, when all runs have saved.
     """
-    from nmn_keras import presets  # loads Keras, for which the rebuilding of figures must not wait
-
     recipe = options.recipe or RECIPE
     seeds = options.seeds or SEEDS
-    for name in names:
-        presets.get(name, recipe)  # an unknown one is refused here, not in a log
     runs = {(name, seed): options.directory / "runs" / f"{name}-{recipe}-s{seed}" for name in names for seed in seeds}
     jobs = [job for (name, seed), run in runs.items() if (job := _job(name, recipe, seed, run, options))]
+    _check_names(names, recipe)
     options.report(f"{len(runs)} runs, {len(runs) - len(jobs)} of them have ended.")
     parallel = options.jobs or os.cpu_count() or 1
     statuses = run_jobs(jobs, parallel, options.report, Progress(options))
@@ -56,6 +54,20 @@ def train(names: Sequence[str], options: Options) -> list[Group]:
         )
     by_name = {name: {seed: run for (other, seed), run in runs.items() if other == name} for name in names}
     return [group for name in names for group in from_runs(name, recipe, by_name[name])]
+
+
+def _check_names(names, recipe):
+    """Refuse an unknown name here, not in a log."""
+    from nmn_keras import presets  # loads Keras, for which the rebuilding of figures must not wait
+
+    for name in names:
+        presets.get(name, recipe)
+
+
+def _backend():
+    """The variable that chooses the children's backend: JAX, the fast one, where it is installed and none is chosen."""
+    chosen = "KERAS_BACKEND" in os.environ or not importlib.util.find_spec("jax")
+    return {} if chosen else {"KERAS_BACKEND": "jax"}
 
 
 def _job(name, recipe, seed, run, options):
@@ -69,11 +81,12 @@ def _job(name, recipe, seed, run, options):
         return None
     command = [sys.executable, "-m", "nmn_keras.cli", "train", name, "--recipe", recipe, "--seed", str(seed)]
     command += ["--run-dir", str(run), "--quiet"]
-    if options.episodes is not None:
-        command += ["--episodes", str(options.episodes)]
+    for option, value in (("--episodes", options.episodes), ("--test-episodes", options.test_episodes)):
+        if value is not None:
+            command += [option, str(value)]
     if begun:
         command.append("--resume")
-    return Job(str(run), command, run.with_name(run.name + ".log"))
+    return Job(str(run), command, run.with_name(run.name + ".log"), _backend())
 
 
 def _check_length(run, episodes):
@@ -93,15 +106,19 @@ class Progress:
     """
 
     def __init__(self, options: Options):
-        self.report, self.told = options.report, time.monotonic()
+        self.report, self.looked = options.report, time.monotonic()
+        self.told: dict[str, str] = {}
 
     def __call__(self, running: list[str]) -> None:
-        """Report each run's last update, if it is time to."""
-        if time.monotonic() - self.told < EVERY:
+        """Report each run's last update, if it is time to and there is news."""
+        if time.monotonic() - self.looked < EVERY:
             return
-        self.told = time.monotonic()
+        self.looked = time.monotonic()
         for name in running:
-            self.report(f"{name}: {_standing(Path(name))}")
+            standing = _standing(Path(name))
+            if self.told.get(name) != standing:
+                self.report(f"{name}: {standing}")
+            self.told[name] = standing
 
 
 def _standing(run):

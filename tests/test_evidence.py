@@ -1,0 +1,81 @@
+"""Every published number and picture has its command beside it, and numbers of the README are those of the zoo."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from nmn_keras import zoo
+
+ROOT = Path(__file__).parent.parent
+PAGES = ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+COMMAND = re.compile(
+    r"\bnmn (?:train|evaluate|publish|reproduce) |\bpython3? (?:-m )?(?:benchmarks|examples|nmn_keras)\b"
+)
+NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+PICTURE = re.compile(r"!\[|<img ")
+
+
+def sections(text):
+    """Parts of a page from one heading of the first two levels to the next: `[(heading, text)]`."""
+    parts = re.split(r"^(##? .*)$", text, flags=re.M)[1:]
+    return list(zip(parts[::2], parts[1::2], strict=True))
+
+
+def measured_rows(text):
+    """Rows of tables with two measured numbers or more: with a decimal point or of four digits."""
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    numbers = [[n for n in NUMBER.findall(row) if "." in n or len(n.replace(",", "")) >= 4] for row in rows]
+    return [row for row, found in zip(rows, numbers, strict=True) if len(found) >= 2]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_numbers_and_pictures_have_a_command_beside_them(page):
+    for heading, text in sections((ROOT / page).read_text()):
+        if measured_rows(text) or PICTURE.search(text):
+            assert COMMAND.search(text), f"{page}, {heading!r}: name the command that gives its numbers or pictures"
+
+
+def test_there_are_numbers_to_check():
+    found = {page: sum(len(measured_rows(text)) for _, text in sections((ROOT / page).read_text())) for page in PAGES}
+    assert found["README.md"] > 10 and found["docs/RESULTS.md"] > 10 and found["docs/training.md"] > 5
+    assert COMMAND.search("`python -m nmn_keras.known_task b2`") and not COMMAND.search(
+        "the nmn trains; python is nice"
+    )
+
+
+@pytest.mark.parametrize("name", zoo.list_agents())
+def test_every_score_of_the_zoo_has_its_command_and_commit(name):
+    scores = json.loads(zoo.path(name, "scores.json").read_text())
+    for record in scores["seeds"]:
+        expected = f"nmn train {name} --recipe {record['recipe']} --seed {record['seed']}"
+        assert re.fullmatch(rf"KERAS_BACKEND=\w+ {expected}(?: --\S+ \S+)*", record["command"]), record["command"]
+        assert re.fullmatch(r"[0-9a-f]{40}", record["commit"]), record["commit"]
+    card = zoo.path(name, "README.md").read_text()
+    assert zoo.card(name)["command"] in card and zoo.card(name)["commit"] in card
+
+
+def numbers_of(value):
+    """Every number in scores, as the README may round it."""
+    if isinstance(value, dict | list):
+        return {text for part in (value.values() if isinstance(value, dict) else value) for text in numbers_of(part)}
+    if not isinstance(value, int | float):
+        return set()
+    return {f"{value:.{digits}f}" for digits in range(4)} | {f"{100 * value:.1f}"}
+
+
+def test_the_scores_in_the_readme_are_those_of_the_zoo():
+    agent, checked, wrong = None, 0, []
+    for row in (ROOT / "README.md").read_text().splitlines():
+        if not (cells := re.match(r"\| *(`(b\d-[\w-]+)`)?[^|]*\|.*(?:deterministic|sampled|while training)", row)):
+            continue
+        agent = cells.group(2) or agent
+        if agent not in zoo.list_agents():
+            continue
+        known = numbers_of(json.loads(zoo.path(agent, "scores.json").read_text())["seeds"]) | {"1000"}
+        found = [n.replace(",", "") for n in NUMBER.findall(row.partition("|")[2].replace(f"`{agent}`", ""))]
+        found = [number for number in found if "." in number or len(number) > 2]
+        wrong += [f"{agent}: {number} in {row}" for number in found if number not in known]
+        checked += len(found)
+    assert not wrong and checked > 50, (checked, wrong)
