@@ -188,6 +188,11 @@ def test_what_was_measured_is_drawn_and_said(measured):
     assert "80 episodes, 402 steps" in text and text.count("| holds") + text.count("| does not hold") == 6
 
 
+def test_too_few_episodes_are_refused():
+    with pytest.raises(ValueError, match="20 episodes or more. Received: 19"):
+        adaptation.measure(Options(episodes=19))
+
+
 def test_the_agent_of_b3_finds_the_good_target():
     played = record(zoo.load("b3-nmn", "onnx"), "b3", 100, 150)
     right = navigation.heads_right(played.positions, played.tasks, played.rewards)

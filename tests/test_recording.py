@@ -71,7 +71,7 @@ def test_signals_and_scale_factors_are_those_of_the_keras_network(name):
 
 
 def test_a_graph_without_modulation_is_refused():
-    with pytest.raises(ValueError, match="no scale factors to read.*Received: a graph without z"):
+    with pytest.raises(ValueError, match=r"no scale factors to read.*Received: a graph without z"):
         read_scale_factors(zoo.path("b1-rnn", "policy.onnx").read_bytes())
 
 

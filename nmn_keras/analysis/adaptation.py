@@ -30,6 +30,7 @@ from nmn_keras.baselines import BayesOptimalPolicy
 from nmn_keras.evaluation import TEST_SEED
 
 EPISODES = 1000
+FEWEST = 20
 STEPS = {"b1": 1400, "b2": 1000, "b3": 1000}
 """Steps that are played of each episode: all of b1; of b2 and b3 the first, in which adaptation is long over."""
 SHOWN = 120
@@ -55,8 +56,14 @@ FIXED = (-0.6, 0.5, 0.5, -0.5)
 
 
 def measure(options: Options) -> Data:
-    """Play the published agents of the benchmarks chosen and describe how they adapt."""
+    """Play the published agents of the benchmarks chosen and describe how they adapt.
+
+    Raises:
+        ValueError: there are too few episodes to learn from some what z tells in others.
+    """
     episodes = options.episodes or EPISODES
+    if episodes < FEWEST:
+        raise ValueError(f"Adaptation is measured on {FEWEST} episodes or more. Received: {episodes}")
     return plain({bench: _measure_bench(bench, episodes, options) for bench in options.benches})
 
 
@@ -195,10 +202,11 @@ def _describe_signals(bench: str, played: Recording, layers) -> dict[str, Any]:
     data["dimensions"] = _liveliest(late, None if bench == "b2" else LINES)
     data["drawn_neurons"] = _liveliest(factors, NEURONS[bench])
     signals, scales = [], []
+    kept = slice(1, 2) if bench == "b2" else slice(None)  # rings show medians alone
     for step in COLUMNS[bench]:
         z = played.signal_at(step)
-        signals.append(by_bins(z[:, data["dimensions"]], task, edges))
-        scales.append(by_bins(layers[0](z)[:, data["drawn_neurons"]], task, edges))
+        signals.append(by_bins(z[:, data["dimensions"]], task, edges)[kept])
+        scales.append(by_bins(layers[0](z)[:, data["drawn_neurons"]], task, edges)[kept])
     rewards = [by_bins(played.rewards[step][:, np.newaxis], task, edges) for step in COLUMNS[bench]]
     return data | {"signals": np.array(signals), "scales": np.array(scales), "rewards_by_task": np.array(rewards)}
 

@@ -92,10 +92,10 @@ def _band(axes: Axes, look, x, quantiles, label: str) -> None:
 def _rings_by_wind(found):
     """Rings of z and scale factors as radius, around the wind's direction."""
     edges = _array(found["edges"])
-    signals, scales = _array(found["signals"])[:, 1], _array(found["scales"])
+    signals, scales = _array(found["signals"])[:, 0], _array(found["scales"])[:, 0]
     order = np.argsort(signals[-1].argmax(axis=0), kind="stable")
     neurons = found["drawn_neurons"]
-    reach = np.nanmin(scales[:, 1]) - 2.0, np.nanmax(scales[:, 1]) + 0.5
+    reach = np.nanmin(scales) - 2.0, np.nanmax(scales) + 0.5
 
     def draw(theme: Theme) -> Figure:
         columns = len(found["columns"])
@@ -107,7 +107,7 @@ def _rings_by_wind(found):
             axis.tick_params(pad=-1, labelsize=7)
         for column, step in enumerate(found["columns"]):
             _draw_rings(axes[0, column], edges, signals[column][:, order], np.nanmax(signals))
-            _draw_radii(axes[1, column], theme, edges, scales[column, 1], neurons, reach)
+            _draw_radii(axes[1, column], theme, edges, scales[column], neurons, reach)
             plots.title(axes[0, column], theme, f"t = {step}")
         image = axes[0, -1].collections[0]
         bar = figure.colorbar(image, ax=axes[0, :], location="right", shrink=0.8, label="median z")
@@ -117,7 +117,7 @@ def _rings_by_wind(found):
         for axis in (axes[0, 0], axes[1, 0]):
             axis.yaxis.set_label_coords(-0.25, 0.5)
         handles, labels = axes[1, 0].get_legend_handles_labels()
-        plots.legend(figure, theme, handles=handles, labels=labels)
+        plots.legend(figure, theme, handles=handles, labels=labels, ncols=7)
         return figure
 
     return draw
