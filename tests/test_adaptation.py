@@ -189,7 +189,7 @@ def test_what_was_measured_is_drawn_and_said(measured):
 
 
 def test_too_few_episodes_are_refused():
-    with pytest.raises(ValueError, match="20 episodes or more. Received: 19"):
+    with pytest.raises(ValueError, match=r"20 episodes or more. Received: 19"):
         adaptation.measure(Options(episodes=19))
 
 
