@@ -39,12 +39,11 @@ def export_agent(agent, directory, name: str, extra: dict | None = None) -> dict
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     metadata = {**describe(agent, name), **{k: _text(v) for k, v in (extra or {}).items()}}
-    model = _policy_model(agent, metadata)
-    paths = {file: directory / file for file in FILES}
-    paths["policy.onnx"].write_bytes(model.SerializeToString(deterministic=True))
-    with open(paths["golden.npz"], "wb") as file:
-        np.savez_compressed(file, **golden_steps(agent))  # type: ignore[arg-type]
-    return paths
+    if keras.backend.backend() == "tensorflow":
+        _write(agent, directory, metadata)
+    else:
+        _on_tensorflow(agent, directory, metadata)
+    return {file: directory / file for file in FILES}
 
 
 def describe(agent, name: str) -> dict[str, str]:
@@ -101,22 +100,25 @@ def golden_steps(agent) -> dict[str, np.ndarray]:
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
 
-def _policy_model(agent, metadata) -> onnx.ModelProto:
-    if keras.backend.backend() == "tensorflow":
-        return canonicalise(_convert(agent), metadata)
-    with tempfile.TemporaryDirectory() as directory:
-        agent.save(directory)
-        target = Path(directory) / "policy.onnx"
-        (Path(directory) / "metadata.json").write_text(json.dumps(metadata))
-        _on_tensorflow(directory, target)
-        return onnx.load(target)
+def _write(agent, directory, metadata):
+    """Write the files; on the TensorFlow backend."""
+    model = canonicalise(_convert(agent), metadata)
+    (directory / "policy.onnx").write_bytes(model.SerializeToString(deterministic=True))
+    with open(directory / "golden.npz", "wb") as file:
+        np.savez_compressed(file, **golden_steps(agent))  # type: ignore[arg-type]
 
 
-def _on_tensorflow(directory, target):
-    """Convert a saved agent in a process on the TensorFlow backend."""
+def _on_tensorflow(agent, directory, metadata):
+    """Have the files written by a process on the TensorFlow backend.
+
+    Golden steps too: JAX's rounding on a CPU is several times larger, and the angle of a short vector amplifies it.
+    """
     environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    command = [sys.executable, "-m", "nmn_keras.export", str(directory), str(target)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    with tempfile.TemporaryDirectory() as saved:
+        agent.save(saved)
+        (Path(saved) / "metadata.json").write_text(json.dumps(metadata))
+        command = [sys.executable, "-m", "nmn_keras.export", saved, str(directory)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"Export on the TensorFlow backend failed:\n{done.stderr[-2000:]}")
 
@@ -258,12 +260,11 @@ def _text(value):
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
-def _main(directory, target):
+def _main(saved, directory):
     from nmn_keras.actor_critic import ActorCritic
 
-    metadata = json.loads((Path(directory) / "metadata.json").read_text())
-    model = _policy_model(ActorCritic.load(directory), metadata)
-    Path(target).write_bytes(model.SerializeToString(deterministic=True))
+    metadata = json.loads((Path(saved) / "metadata.json").read_text())
+    _write(ActorCritic.load(saved), Path(directory), metadata)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from server_process import ROOT, serving
 
-from nmn_keras import zoo
+from nmn_keras import envs, zoo
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
 CHROMIUM = shutil.which("chromium")
@@ -27,6 +27,7 @@ KEY = "ann-0123456789abcdef"
 AXE = "axe-core@4.10.3"
 FASTEST = "End"
 """The key that moves a slider to its right end."""
+KNOWS = "Player that knows the task"
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,7 @@ def visit(browser):
     assert not [error for error in errors if not away.search(error)]
 
 
-def until(page, condition, seconds=30.0):
+def until(page, condition, seconds=120.0):  # a busy machine steps slowly
     """Waits until the condition holds; the page goes on meanwhile."""
     end = time.monotonic() + seconds
     while not (value := condition()):
@@ -161,6 +162,58 @@ def test_the_other_worlds_are_played(visit, url, benchmark):
     until(page, lambda: f"{benchmark}-rnn" in page.inner_text("#readout"))
     assert page.is_disabled("#lock") and page.is_hidden("#inside")  # it has no signal
     page.click("#play")
+
+
+@pytest.mark.parametrize("benchmark", ["b2", "b3"])
+def test_a_player_that_knows_the_task_earns_what_it_expects(visit, url, benchmark):
+    page = visit(url)
+    choose_who_knows(page, benchmark)
+    page.press("#speed", FASTEST)
+    expected = until(page, lambda: expects(page))
+    line = number(re.search(r"knows the task: ([\d.]+)", page.inner_text("#reward-legend"))[1])
+    assert line == pytest.approx(envs.BENCHMARKS[benchmark].known_task.rate, rel=0.01)
+    assert expected == pytest.approx(line, rel=0.25)  # the line is a mean over tasks
+    means = []
+    while len(means) < 30:
+        play_to(page, steps(page) + 50)
+        means.append(mean_reward(page))
+    assert sum(means) / len(means) == pytest.approx(expected, rel=0.15)
+
+
+def test_a_player_that_knows_the_task_turns_at_once(visit, url, axe):
+    page = visit(url, reduced_motion="reduce")
+    choose_who_knows(page, "b3")
+    until(page, lambda: expects(page))
+    for _ in range(3):
+        step_once(page)
+    page.click("#swap")
+    rewards = [step_once(page) for _ in range(24)]
+    assert rewards.count(100) >= 2
+    # It may stand in the target when that turns bad, and may appear in it, but does not go there.
+    assert all(reward != -50 or before != 0 for before, reward in zip([-50, *rewards], rewards, strict=False))
+    page.evaluate(axe)
+    assert page.evaluate("axe.run().then(({violations}) => violations.map(({id}) => id))") == []
+
+
+def choose_who_knows(page, benchmark):
+    ready(page)
+    page.select_option("#benchmark", benchmark)
+    page.select_option("#agent", KNOWS)
+    until(page, lambda: KNOWS in page.inner_text("#readout"))
+
+
+def expects(page):
+    """What it says that it will earn per step; None before its plan is there."""
+    found = re.search(r"expects ([\d.]+) per step", page.inner_text("#readout"))
+    return found and float(found[1])
+
+
+def step_once(page):
+    """The reward of one step."""
+    before = steps(page)
+    page.click("#step")
+    play_to(page, before + 1)
+    return number(re.search(r"reward ([+−]?\d+)", page.inner_text("#readout"))[1])
 
 
 def test_a_finger_drags_targets_and_scrolls_beside_them(visit, url):

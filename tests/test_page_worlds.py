@@ -9,10 +9,11 @@ import h5py
 import numpy as np
 import pytest
 
-from nmn_keras import zoo
+from nmn_keras import known_task, zoo
 from nmn_keras.baselines import BayesOptimalPolicy
 from nmn_keras.envs import BENCHMARKS
-from nmn_keras.envs.dynamics import MovingTarget, TwoTargets, WindyNavigation
+from nmn_keras.envs.dynamics import MovingTarget, TwoTargets, WindyNavigation, plane
+from nmn_keras.evaluation import episode_tasks
 
 SCRIPT = Path(__file__).parent / "page" / "play_worlds.mjs"
 NODE = shutil.which("node")
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.skipif(NODE is None, reason="node is not installed: apt
 
 
 def play_in_node(asked):
-    done = subprocess.run([NODE, SCRIPT], input=json.dumps(asked), capture_output=True, text=True, timeout=60)
+    done = subprocess.run([NODE, SCRIPT], input=json.dumps(asked), capture_output=True, text=True, timeout=180)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -99,6 +100,57 @@ def test_the_bayes_optimal_player_is_that_of_baselines():
     np.testing.assert_allclose(play_in_node({"bayes": asked})["bayes"], expected, atol=2e-4)
 
 
+@pytest.mark.parametrize("name", ["b2", "b3"])
+def test_plans_of_who_knows_the_task_are_those_of_known_task(name):
+    dynamics, tasks = DYNAMICS[name], episode_tasks(name, 2)
+    positions = np.random.default_rng(0).uniform(-plane.REACH, plane.REACH, (400, 2))
+    near = [tasks[0] + np.eye(len(tasks[0]))[0] * 0.05, *tasks[1:]]  # as if dragged a little
+    asked = [ask_known_task(name, task, positions=positions.tolist()) for task in tasks]
+    asked.append(ask_known_task(name, tasks[0], guessFrom=near[0].tolist()))
+    *found, guessed = play_in_node({"known": asked})["known"]
+    for task, plan in zip(tasks, found, strict=True):
+        expected = known_task.solve(dynamics, task)
+        assert np.std(expected.after) > 20
+        for table in ("ahead", "after"):
+            values = np.reshape(plan[table], expected.after.shape)
+            np.testing.assert_allclose(values, getattr(expected, table), atol=0.05)
+        assert plan["perStep"] == pytest.approx(0.002 * expected.appearing, rel=1e-4)
+        assert abs(plan["sweeps"] - expected.sweeps) <= 1
+        check_actions(dynamics, task, positions, plan["actions"])
+    np.testing.assert_allclose(guessed["after"], found[0]["after"], atol=0.05)
+    assert guessed["sweeps"] < 0.85 * found[0]["sweeps"]
+
+
+def ask_known_task(name, task, **more):
+    return {"envId": BENCHMARKS[name].env_id, "task": task.tolist(), "positions": [], "steps": 0, **more}
+
+
+def check_actions(dynamics, task, positions, actions):
+    """They are worth what the best of Python's are, or a few hundredths less: of ties either is good."""
+    policy = known_task.KnownTaskPolicy(dynamics, np.repeat(task[np.newaxis], len(positions), axis=0))
+    worth = policy._worth(positions[:, np.newaxis] + policy._moves)
+    chosen = np.rint((np.array(actions) + 1.0) * worth.shape[1] / 2.0).astype(int)
+    lost = worth.max(axis=1) - np.take_along_axis(worth, chosen[:, np.newaxis], axis=1)[:, 0]
+    assert np.median(np.ptp(worth, axis=1)) > 10 and lost.max() < 0.05
+
+
+@pytest.mark.parametrize("name", ["b2", "b3"])
+def test_who_knows_the_task_earns_what_known_task_does(name):
+    tasks = episode_tasks(name, 6)
+    asked = [ask_known_task(name, task, steps=4000) for task in tasks]
+    earned, straight = np.array([plan["earned"] for plan in play_in_node({"known": asked})["known"]]).T
+    quick = {"cells": 40, "directions": 48, "episodes": 16, "steps": 600}
+    expected = known_task.simulate(BENCHMARKS[name], tasks, **quick).rate
+    assert earned.mean() == pytest.approx(expected, rel=0.02)
+    assert straight.mean() == pytest.approx(expected, rel=0.03)  # which it does until its plan is there
+
+
+def test_who_knows_the_task_acts_while_a_plan_is_worked_out():
+    script = SCRIPT.parent / "known_task.test.mjs"
+    done = subprocess.run([NODE, "--test", script], capture_output=True, text=True, timeout=180)
+    assert done.returncode == 0 and "# pass 5" in done.stdout, done.stdout
+
+
 def test_scale_factors_are_read_from_the_published_file():
     names = [name for name in zoo.list_agents() if zoo.card(name)["kind"] == "nmn"]
     signals, asked, expected = {}, [], []
@@ -142,5 +194,5 @@ def test_two_players_side_by_side_meet_the_same_chance():
 
 def test_an_agent_loses_no_step_with_its_connection():
     script = SCRIPT.parent / "remote_agent.test.mjs"
-    done = subprocess.run([NODE, "--test", script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([NODE, "--test", script], capture_output=True, text=True, timeout=180)
     assert done.returncode == 0 and "# pass 8" in done.stdout, done.stdout

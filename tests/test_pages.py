@@ -45,7 +45,7 @@ def test_the_page_is_served_under_a_strict_policy(client):
     assert answer.status_code == 200 and answer.headers["content-type"] == "text/html; charset=utf-8"
     policy = dict(part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; "))
     assert policy["default-src"] == policy["frame-ancestors"] == policy["form-action"] == "'none'"
-    assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
+    assert policy["script-src"] == policy["worker-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert not re.search(r"<script(?![^>]*src=)|<style|\sstyle=|\son[a-z]+=", answer.text)  # nothing inline
 

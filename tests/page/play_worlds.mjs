@@ -3,7 +3,10 @@
 import { readFileSync } from "node:fs";
 import { BayesPlayer } from "../../serve/page/js/bayes.js";
 import { Actor } from "../../serve/page/js/actor.js";
+import { drawsAt } from "../../serve/page/js/draws.js";
 import { Experiment } from "../../serve/page/js/experiment.js";
+import { flyStraight, lookAhead } from "../../serve/page/js/known_task/policies.js";
+import { solve } from "../../serve/page/js/known_task/solve.js";
 import { gainsOf, readModulation } from "../../serve/page/js/modulation.js";
 import { WORLDS } from "../../serve/page/js/worlds/index.js";
 
@@ -32,7 +35,7 @@ async function playBayes({ steps }) {
 /** Two players of one kind side by side: everything either of them met. */
 async function playTwins({ envId, seed, steps }) {
   const world = WORLDS[envId];
-  const actors = ["one", "other"].map((name) => new Actor({ name, kind: "bayes", world, agent: new BayesPlayer() }));
+  const actors = ["one", "other"].map((name) => new Actor({ name, kind: "theory", world, agent: new BayesPlayer() }));
   const run = new Experiment({ world, actors, seed, averaged: 20 });
   const met = actors.map(() => []);
   for (let step = 0; step < steps; step += 1) {
@@ -44,6 +47,30 @@ async function playTwins({ envId, seed, steps }) {
   return { met, task: run.task, marks: run.marks, means: run.history.tracks.map(({ means }) => means) };
 }
 
+/** The plan of a task, what it does in some places, and what it and flying straight earn per step. */
+function playKnownTask({ envId, task, guessFrom, positions, steps }) {
+  const world = WORLDS[envId];
+  const plan = solve(world, task, guessFrom && solve(world, guessFrom).after);
+  const policies = [lookAhead(world, plan), (position) => flyStraight(world, task, position)];
+  return {
+    ...plan,
+    ahead: [...plan.ahead],
+    after: [...plan.after],
+    actions: positions.map((position) => policies[0](position)),
+    earned: policies.map((choose) => earn(world, task, choose, steps)),
+  };
+}
+
+function earn(world, task, choose, steps) {
+  let [position, sum] = [world.start(task, drawsAt(7, 0, world.draws.start)), 0];
+  for (let step = 1; step <= steps; step += 1) {
+    const outcome = world.step(position, task, [choose(position)], drawsAt(7, step, world.draws.step));
+    position = outcome.position;
+    sum += outcome.reward;
+  }
+  return sum / steps;
+}
+
 function computeGains({ file, signals }) {
   const layers = readModulation(new Uint8Array(readFileSync(file)));
   return signals.map((z) => layers.map((layer) => [...gainsOf(layer, z)]));
@@ -52,6 +79,7 @@ function computeGains({ file, signals }) {
 const asked = JSON.parse(readFileSync(0, "utf8"));
 const answer = { worlds: asked.worlds?.map(playWorld) };
 if (asked.bayes) answer.bayes = await Promise.all(asked.bayes.map(playBayes));
+if (asked.known) answer.known = asked.known.map(playKnownTask);
 if (asked.gains) answer.gains = asked.gains.map(computeGains);
 if (asked.twins) answer.twins = await playTwins(asked.twins);
 console.log(JSON.stringify(answer));

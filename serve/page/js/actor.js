@@ -6,7 +6,7 @@ const TRACE = 24;
 export class Actor {
   #decided = null;
 
-  /** `agent` has `step(observation, reward)`; `layers` are those of `readModulation`. */
+  /** `agent` has `step(observation, reward, task)`, of which only a player that knows the task looks at the last. */
   constructor({ name, kind, world, agent, layers = [] }) {
     Object.assign(this, { name, kind, world, agent, layers });
     this.reward = null;
@@ -28,10 +28,15 @@ export class Actor {
     this.#decided = null;
   }
 
+  /** Tell the task to an agent that may know it, before it has to act. */
+  foresee(task) {
+    this.agent.foresee?.(task);
+  }
+
   /** Ask the agent what to do. A decision stands until it is played, so that none is asked for twice. */
   async decide(task) {
     if (this.#decided) return;
-    const answer = await this.agent.step(this.world.observation(this.position, task), this.reward);
+    const answer = await this.agent.step(this.world.observation(this.position, task), this.reward, task);
     this.#decided = { task, ...answer };
   }
 

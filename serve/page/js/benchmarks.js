@@ -1,5 +1,9 @@
 // The benchmarks in words, and the numbers that the page adds to their worlds.
 
+/** Players that need no server: theory, in this browser. */
+export const BAYES = "Bayes-optimal player";
+export const KNOWN_TASK = "Player that knows the task";
+
 export const BENCHMARKS = [
   {
     name: "b1",
@@ -8,7 +12,7 @@ export const BENCHMARKS = [
     story:
       "A goal hides on a line. The agent sees a reading of it that is off by a hidden bias, names a point, and is paid 10 for a hit; a miss costs its distance. It has to find out the bias from its rewards.",
     averaged: 20,
-    bayes: true,
+    theory: BAYES,
   },
   {
     name: "b2",
@@ -17,6 +21,7 @@ export const BENCHMARKS = [
     story:
       "The agent flies to a target that pays 100; every other step costs 2. It sees the way to the target, but not the wind, which it has to find out from where it is blown. The square has no edges: who leaves on one side comes in on the other.",
     averaged: 50,
+    theory: KNOWN_TASK,
   },
   {
     name: "b3",
@@ -25,6 +30,7 @@ export const BENCHMARKS = [
     story:
       "One target pays 100, the other costs 50. The agent sees where both are, but not which is which: it has to try, and remember. In a target it is sent elsewhere. The square has no edges: who leaves on one side comes in on the other.",
     averaged: 50,
+    theory: KNOWN_TASK,
   },
 ];
 

@@ -4,7 +4,6 @@ import { BENCHMARKS } from "./benchmarks.js";
 import { byId, fillSelect } from "./dom.js";
 
 const NOBODY = "";
-export const BAYES = "Bayes-optimal player";
 const DEFAULT = "b3";
 
 export class Chooser {
@@ -31,7 +30,7 @@ export class Chooser {
   get #players() {
     const fitting = this.agents.filter(({ env_id: envId }) => envId === this.benchmark.envId);
     const named = fitting.map(({ name, kind }) => [name, `${name} (${kind === "nmn" ? "neuromodulated" : "recurrent"})`]);
-    return this.benchmark.bayes ? [...named, [BAYES, `${BAYES} (theory)`]] : named;
+    return [...named, [this.benchmark.theory, `${this.benchmark.theory} (theory)`]];
   }
 
   #changeBenchmark() {

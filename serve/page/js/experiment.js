@@ -14,7 +14,7 @@ export class Experiment {
     this.steps = 0;
     this.marks = [];
     this.history = new History(actors, averaged);
-    this.task = world.task(this.#draw(world.draws.task));
+    this.#face(world.task(this.#draw(world.draws.task)));
     this.#place();
   }
 
@@ -34,9 +34,9 @@ export class Experiment {
     });
   }
 
-  /** Change the task in mid-episode: nobody moves, and nobody is told. Without words it is not marked. */
+  /** Change the task in mid-episode: nobody moves, and no agent is told. Without words it is not marked. */
   setTask(task, words = "") {
-    this.task = task;
+    this.#face(task);
     if (words) this.mark(words);
   }
 
@@ -48,7 +48,7 @@ export class Experiment {
   newEpisode() {
     return this.#inTurn(async () => {
       await this.#forget();
-      this.task = this.world.task(this.#draw(this.world.draws.task));
+      this.#face(this.world.task(this.#draw(this.world.draws.task)));
       this.#place();
       this.mark("new episode");
     });
@@ -79,6 +79,11 @@ export class Experiment {
   async #forget() {
     await Promise.all(this.actors.map((actor) => actor.agent.reset()));
     for (const actor of this.actors) actor.forget();
+  }
+
+  #face(task) {
+    this.task = task;
+    for (const actor of this.actors) actor.foresee(task);
   }
 
   #place() {

@@ -2,9 +2,8 @@
 
 import { Actor } from "./actor.js";
 import { BayesPlayer } from "./bayes.js";
-import { optimumPerStep } from "./benchmarks.js";
+import { BAYES, KNOWN_TASK, optimumPerStep } from "./benchmarks.js";
 import { ChartBoard } from "./chart_board.js";
-import { BAYES } from "./chooser.js";
 import { Clock } from "./clock.js";
 import { showCondition } from "./condition.js";
 import { Controls } from "./controls.js";
@@ -13,6 +12,7 @@ import { randomSeed } from "./draws.js";
 import { signed } from "./drawing/floaters.js";
 import { watchColours } from "./drawing/colours.js";
 import { Experiment } from "./experiment.js";
+import { KnownTaskPlayer } from "./known_task/player.js";
 import { RemoteAgent } from "./remote_agent.js";
 import { Stage } from "./stage.js";
 import { TaskForm } from "./task_form.js";
@@ -94,7 +94,10 @@ export class Lab {
   }
 
   async #actor(name, world) {
-    if (name === BAYES) return new Actor({ name, kind: "bayes", world, agent: new BayesPlayer() });
+    if (name === BAYES) return new Actor({ name, kind: "theory", world, agent: new BayesPlayer() });
+    if (name === KNOWN_TASK) {
+      return new Actor({ name, kind: "theory", world, agent: new KnownTaskPlayer(world, () => this.#touch()) });
+    }
     const { kind, signal_size: signalSize } = this.#catalogue.agents.find((agent) => agent.name === name);
     const layers = kind === "nmn" ? await this.#catalogue.hiddenLayers(name) : [];
     const agent = new RemoteAgent(this.#server, name, (state, words) => this.#notice(actor, state, words));
@@ -193,10 +196,11 @@ export class Lab {
 
   #readout() {
     const { steps, actors, history } = this.experiment;
-    const told = actors.map(({ name, last, locked }, index) => {
-      if (!last) return `${name} has not played yet.`;
+    const told = actors.map(({ name, last, locked, agent }, index) => {
+      const news = agent.news ? `, ${agent.news}` : "";
+      if (!last) return `${name} has not played yet${news}.`;
       const mean = signed(Number(history.mean(index).toFixed(2)));
-      return `${name}: reward ${signed(last.reward)}, mean of the last ${history.averaged} ${mean}${locked ? ", z frozen" : ""}.`;
+      return `${name}: reward ${signed(last.reward)}, mean of the last ${history.averaged} ${mean}${locked ? ", z frozen" : ""}${news}.`;
     });
     return `Step ${steps}. ${told.join(" ")}`;
   }

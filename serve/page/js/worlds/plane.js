@@ -26,7 +26,7 @@ export function wrap(position) {
 
 /** Euclidean, not around the edges: no target reaches over one. */
 export function distance(position, target) {
-  return Math.hypot(target[0] - position[0], target[1] - position[1]);
+  return Math.sqrt((target[0] - position[0]) ** 2 + (target[1] - position[1]) ** 2); // hypot takes far longer
 }
 
 export function spawn(draws) {

@@ -33,6 +33,10 @@ export const windyNavigation = {
     return distance(position, task) <= TARGET_RADIUS;
   },
 
+  reward(position, task) {
+    return this.inTarget(position, task) ? this.targetReward : this.stepReward;
+  },
+
   /** The reward is for where the agent is before the move. In the target it appears elsewhere, whatever the action. */
   step(position, task, action, draws) {
     if (this.inTarget(position, task)) {
