@@ -81,7 +81,7 @@ def play_phases(agent: Any, episodes: int, seed: int = TEST_SEED) -> dict[str, n
     lengths[:, 1] = generator.integers(*AFTER, size=episodes)
     starts = np.cumsum(lengths, axis=1) - lengths
     steps = int((starts[:, -1] + STEPS).max())
-    env = envs.make_vec("b3", episodes)
+    env: Any = envs.make_vec("b3", episodes)
     observation, info = evaluation.begin(env, generator)
     player, trace = Player(agent, episodes, 1), []
     locked = np.array(list(LOCKED.values()))

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle, Rectangle
+from matplotlib.patches import Circle, FancyArrowPatch, Rectangle
 
 from nmn_keras.analysis import plots
 from nmn_keras.analysis.experiment import Draw
@@ -71,29 +71,24 @@ def _draw_targets(axes: Axes, theme: Theme, task) -> None:
 def _draw_moves(axes: Axes, theme: Theme, positions, rewards) -> None:
     """An arrow for each move, around an edge one at either side, and a dot where the agent appears."""
     axes.add_patch(Rectangle((-2, -2), 4, 4, fill=False, edgecolor=theme.faint, linewidth=1))
-    appears = np.flatnonzero(rewards[:-1] != 0) + 1
-    axes.scatter(*positions[appears].T, s=9, color=theme.colours[0], zorder=4)
-    for start, end, reward in zip(positions[:-1], positions[1:], rewards[:-1], strict=True):
-        if reward != 0:
-            continue
+    appears = positions[np.flatnonzero(rewards[:-1] != 0) + 1]
+    axes.scatter(appears[:, 0], appears[:, 1], s=9, color=theme.colours[0], zorder=4)
+    for start, end in zip(positions[:-1][rewards[:-1] == 0], positions[1:][rewards[:-1] == 0], strict=True):
         move = plane.wrap(end - start)
-        copies = {tuple(start), tuple(end - move)}  # the same, unless the move went around an edge
-        for tail in copies:
-            axes.annotate(
-                "",
-                np.add(tail, move),
+        around = not np.allclose(start + move, end)
+        for tail in (start, end - move) if around else (start,):
+            arrow = FancyArrowPatch(
                 tail,
-                arrowprops={
-                    "arrowstyle": "-|>",
-                    "color": theme.colours[0],
-                    "linewidth": 1.1,
-                    "mutation_scale": 7,
-                    "shrinkA": 0,
-                    "shrinkB": 0,
-                },
-                annotation_clip=False,
+                tail + move,
+                arrowstyle="-|>",
+                color=theme.colours[0],
+                linewidth=1.1,
+                mutation_scale=7,
+                shrinkA=0,
+                shrinkB=0,
                 zorder=4,
-            ).arrow_patch.set_clip_path(axes.patch)
+            )
+            axes.add_patch(arrow)
 
 
 def _hits(data):

@@ -111,9 +111,9 @@ def _play(agent, vector, steps, kept, rng, generator, options):
         player.receive(rewards)
         trace.append((position, observation, outputs["action"], rewards))
         observation = following
-    columns = (np.array(column, np.float32) for column in zip(*trace, strict=True))
+    positions, observations, actions, earned = (np.array(column, np.float32) for column in zip(*trace, strict=True))
     stacked = np.array(signals, np.float32) if signals else np.zeros((0, vector.num_envs, 0), np.float32)
-    return Recording(tasks, *columns, np.array(kept, int), stacked)
+    return Recording(tasks, positions, observations, actions, earned, np.array(kept, int), stacked)
 
 
 def _join(parts: list[Recording]) -> Recording:

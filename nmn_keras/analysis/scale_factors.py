@@ -39,7 +39,7 @@ def read_scale_factors(model: bytes) -> list[ScaleFactors]:
     product = _node(graph, "MatMul", "z")
     total = product and _node(graph, "Add", product.output[0])
     split = total and _node(graph, "Split", total.output[0])
-    if not split:
+    if product is None or total is None or split is None:
         raise ValueError(
             "The graph has no scale factors to read. Accepted is an agent of kind 'nmn' as `nmn export` writes it: "
             f"Split(z @ kernel + bias). Received: {'z but no such nodes' if product else 'a graph without z'}"
