@@ -268,11 +268,9 @@ def _step_axis(axes):
 def _draw_motion(axes, theme, found):
     steps = found["steps_told"]
     spread = _array(found["spread"])
-    axes.plot(
-        steps, spread / spread[steps.index(100)], color=theme.colours[0], label="spread between episodes, t = 100 is 1"
-    )
+    axes.plot(steps, spread / spread[steps.index(100)], color=theme.colours[0], label="spread, 1 at t = 100")
     motion = _array(found["motion"])
-    axes.plot(steps, motion, "--", color=theme.colours[3], label="motion in a step, against the spread")
+    axes.plot(steps, motion, "--", color=theme.colours[3], label="motion in a step")
     _step_axis(axes)
     axes.set_ylim(bottom=0)
     axes.set_ylabel("ratio")
