@@ -120,18 +120,21 @@ def play_episodes(
     def play(vector, generator):
         return _play_chunk(agent, vector, deterministic, discount, generator)
 
-    chunks = _in_chunks(play, env, episodes, seed, env_kwargs)
+    chunks = in_chunks(play, env, episodes, seed, env_kwargs)
     return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
 
 
 def episode_tasks(env, episodes: int, seed: int = TEST_SEED, env_kwargs: dict | None = None) -> np.ndarray:
     """The tasks of the episodes that `play_episodes` plays `(episodes, K)`, of an environment that tells them."""
-    begun = _in_chunks(_begin, env, episodes, seed, env_kwargs)
+    begun = in_chunks(begin, env, episodes, seed, env_kwargs)
     return np.concatenate([info["task"] for _, info in begun])
 
 
-def _in_chunks(function, env, episodes, seed, env_kwargs):
-    """What `function(vector_env, generator)` gives for each of the vector environments that play the episodes."""
+def in_chunks(function, env, episodes: int, seed: int = TEST_SEED, env_kwargs: dict | None = None) -> list:
+    """What `function(vector_env, generator)` gives for each of the vector environments that play the episodes.
+
+    They have at most 500 rows. Whoever begins them with `begin` plays the episodes of `evaluate`.
+    """
     results = []
     for start in range(0, episodes, _BATCH):
         with contextlib.closing(envs.make_vec(env, min(_BATCH, episodes - start), **(env_kwargs or {}))) as vector:
@@ -139,13 +142,14 @@ def _in_chunks(function, env, episodes, seed, env_kwargs):
     return results
 
 
-def _begin(env, generator):
-    return env.reset(seed=int(generator.integers(2**31)))
+def begin(env, generator, options: dict | None = None):
+    """Reset a vector environment with a seed of the generator's: observations and information."""
+    return env.reset(seed=int(generator.integers(2**31)), options=options)
 
 
 def _play_chunk(agent, env, deterministic, discount, generator):
     n, actions = env.num_envs, len(spaces.describe(env).action_low)
-    observation, _ = _begin(env, generator)
+    observation, _ = begin(env, generator)
     observation, step = spaces.finite(observation, "observation", 0), 0
     state = agent.initial_state(n)
     action, reward = np.zeros((n, actions), "float32"), np.zeros((n, 1), "float32")

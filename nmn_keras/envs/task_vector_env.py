@@ -77,6 +77,12 @@ class TaskVectorEnv(VectorEnv[NDArray[np.float32], Any, NDArray[Any]]):
         self._last_scene()
         return self._task.copy()
 
+    @property
+    def position(self) -> NDArray[np.float64]:
+        """Where the next actions find the worlds (N, P)."""
+        self._last_scene()
+        return self._position.copy()
+
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
