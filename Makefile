@@ -29,11 +29,11 @@ check: .venv/dev.stamp
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-docs: .venv/dev.stamp
+docs: .venv/docs.stamp
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "Open site/index.html"
 
-docs-serve: .venv/dev.stamp
+docs-serve: .venv/docs.stamp
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --no-strict --dev-addr 127.0.0.1:8001
 
 .venv/serve.stamp: serve/requirements.txt pyproject.toml | .venv/bin/pip
@@ -43,7 +43,13 @@ docs-serve: .venv/dev.stamp
 
 .venv/dev.stamp: pyproject.toml serve/requirements.txt | .venv/bin/pip
 	$(BIN)/pip install --quiet --editable ".[jax,dev,docs]"
-	@touch $@ .venv/serve.stamp
+	@touch $@ .venv/serve.stamp .venv/docs.stamp
+
+# The server's slim environment is enough: nothing of the package that needs Keras is imported.
+.venv/docs.stamp: pyproject.toml | .venv/serve.stamp
+	$(BIN)/pip install --quiet $$($(BIN)/python -c "import tomllib; \
+	  print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['docs'])")
+	@touch $@
 
 .venv/bin/pip:
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || \
