@@ -154,9 +154,9 @@ class _Handler(BaseHTTPRequestHandler):
             raise Refused(403, "You don't have the rights to write there")
 
     def _opened(self, repository):
+        user, _ = self._caller()
         found = self.server.repositories.get(repository)
-        if found is None or (found.private and self._caller()[0] != repository.split("/")[0]):
-            self._caller()
+        if found is None or (found.private and user != repository.split("/")[0]):
             # The Hub does not tell a stranger what does not exist from what is private.
             raise Refused(401, "Invalid username or password.", "RepoNotFound")
         return found
