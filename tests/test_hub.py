@@ -193,7 +193,10 @@ def test_a_server_serves_the_commit_it_began_with(child, pushed, tmp_path, monke
     for name, value in child.environment.items():
         monkeypatch.setenv(name, value)
     store = f"sqlite:///{tmp_path}/sessions.db"
-    with serving(AGENT, "--workers", "2", "--store", store) as server, httpx.Client(base_url=server.url) as client:
+    with (
+        serving(AGENT, "--workers", "2", "--store", store) as server,
+        httpx.Client(base_url=server.url, timeout=60) as client,
+    ):
         content = dict(head(pushed))
         pushed.commit("main", {p: c for p, c in content.items() if p != "b1-nmn/policy.onnx"}, "gone")
         assert [agent["name"] for agent in client.get("/v1/agents").json()["agents"]] == ["b1-nmn"]
