@@ -3,6 +3,7 @@
 import copy
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -163,14 +164,18 @@ def test_both_runtimes_load_it_back_download_what_they_need_and_work_offline(hub
     golden = str(zoo.path("b1-nmn", "golden.npz"))
     expected = np.load(golden)["action"][:20]
 
-    def load(runtime, address=AGENT, **more):
+    (page,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "hub.md").read_text(), re.DOTALL)
+    page = page.replace("hf://ann/b1-nmn", AGENT)
+
+    def load(runtime, address=AGENT, script=LOAD, **more):
         np.testing.assert_allclose(
-            json.loads(child.python(LOAD, address, runtime, golden, **more)), expected, rtol=1e-4
+            json.loads(child.python(script, address, runtime, golden, **more)), expected, rtol=1e-4
         )
 
     load("onnx")
     assert hub.asked_for() == {"index.json", "b1-nmn/policy.onnx"}
-    load("keras")
+    pushed.tags["v1"] = pushed.branches["main"]
+    load("keras", script=page + LOAD)
     assert hub.asked_for() == {"index.json", "b1-nmn/config.json", "b1-nmn/agent.weights.h5"}
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
