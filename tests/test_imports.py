@@ -35,7 +35,8 @@ import importlib, json, sys
 found = {}
 for name in sys.argv[1:]:
     importlib.import_module(name)
-    found[name] = sorted({"keras", "tensorflow", "jax", "torch", "onnx", "matplotlib", "huggingface_hub"} & set(sys.modules))
+    heavy = {"keras", "tensorflow", "jax", "torch", "onnx", "matplotlib", "huggingface_hub"}
+    found[name] = sorted(heavy & set(sys.modules))
 print(json.dumps(found))
 """
     done = subprocess.run([sys.executable, "-c", script, *LIGHT], cwd=ROOT, capture_output=True, text=True)
