@@ -93,9 +93,7 @@ def golden_steps(agent) -> dict[str, np.ndarray]:
         inputs = dict(zip(contract.INPUTS, (observation, action, reward, state), strict=True))
         outputs = agent.step(*inputs.values())
         rows.append({**inputs, **outputs})
-        noise = generator.standard_normal(action.shape, dtype="float32")
-        drawn = outputs["action_mean"] + np.exp(outputs["action_log_std"]) * noise
-        action, state = agent.architecture.to_environment(drawn), outputs["state_out"]
+        action, state = agent.sample(outputs, generator), outputs["state_out"]
         reward = generator.uniform(-10.0, 10.0, reward.shape).astype("float32")
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
