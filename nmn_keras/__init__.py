@@ -35,6 +35,7 @@ _MODULES = (
     "returns",
     "rollout",
     "runtime",
+    "spaces",
     "zoo",
 )
 

@@ -182,8 +182,7 @@ class CategoricalHead:
     def sample(self, policy, noise, xp=np):
         """Choices `(..., A)` (Gumbel 1954: the largest of logit plus noise); where the noise is zero, the likeliest."""
         scores = distributions.by_dimension(policy + noise, self._sizes)
-        chosen = xp.stack([xp.argmax(part, axis=-1) for part in scores], axis=-1)
-        return chosen.astype("float32") if xp is np else xp.cast(chosen, "float32")
+        return xp.stack([_first_largest(part, xp) for part in scores], axis=-1)
 
     def log_prob(self, policy, action):
         """Log-probability of choices: `(...)`."""
@@ -228,6 +227,13 @@ class CategoricalHead:
             distance = ops.abs(ops.subtract(action[..., i : i + 1], first[i] + np.arange(size, dtype="float32")))
             parts.append(ops.cast(distance < 0.5, "float32"))
         return parts[0] if len(parts) == 1 else ops.concatenate(parts, axis=-1)
+
+
+def _first_largest(x, xp):
+    """Number of the first largest element, float32: what argmax gives, but argmax of Keras cannot be exported."""
+    size = x.shape[-1]
+    is_largest = x >= xp.max(x, axis=-1, keepdims=True)
+    return xp.min(xp.where(is_largest, np.arange(size, dtype="float32"), np.float32(size)), axis=-1)
 
 
 Head = GaussianHead | CategoricalHead

@@ -1,7 +1,8 @@
 """The benchmarks: registration with Gymnasium, short names, and one way to make any environment.
 
 Importing this module registers `nmn_keras/MovingTarget-v0` (b1), `nmn_keras/WindyNavigation-v0` (b2) and
-`nmn_keras/TwoTargets-v0` (b3), and loads neither Keras nor TensorFlow.
+`nmn_keras/TwoTargets-v0` (b3), besides `nmn_keras/Trial-v0` (several episodes of one task as one) and
+`nmn_keras/Bandit-v0`, and loads neither Keras nor TensorFlow.
 """
 
 import contextlib
@@ -18,6 +19,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from nmn_keras import optima
 from nmn_keras.baselines import bayes_optimal_return
 from nmn_keras.envs.checks import check_num_envs
+from nmn_keras.envs.trial import Trial as Trial
 
 Factory = Callable[[], gymnasium.Env | VectorEnv]
 EnvLike = str | EnvSpec | gymnasium.Env | VectorEnv | Factory
@@ -91,6 +93,8 @@ for _benchmark in _LISTED:
         vector_entry_point=f"nmn_keras.envs.gym:{_class}VectorEnv",
         max_episode_steps=_benchmark.episode_steps,
     )
+gymnasium.register(id="nmn_keras/Trial-v0", entry_point="nmn_keras.envs.trial:make_trial")
+gymnasium.register(id="nmn_keras/Bandit-v0", entry_point="nmn_keras.envs.bandit:Bandit")
 
 
 def resolve(name: str) -> str:
@@ -118,7 +122,7 @@ def resolve(name: str) -> str:
         ) from error
 
 
-def make(env: EnvLike, **kwargs: Any) -> gymnasium.Env:
+def make(env: EnvLike, /, **kwargs: Any) -> gymnasium.Env:
     """Make one environment.
 
     Args:
@@ -141,7 +145,7 @@ def make(env: EnvLike, **kwargs: Any) -> gymnasium.Env:
     return made
 
 
-def make_vec(env: EnvLike, num_envs: int, **kwargs: Any) -> VectorEnv:
+def make_vec(env: EnvLike, num_envs: int, /, **kwargs: Any) -> VectorEnv:
     """Make N environments that reset themselves on the step an episode ends (SAME_STEP).
 
     The benchmarks step all N at once in numpy; other environments, and benchmarks inside
@@ -170,7 +174,7 @@ def make_vec(env: EnvLike, num_envs: int, **kwargs: Any) -> VectorEnv:
 
 
 @contextlib.contextmanager
-def open_vec(env: EnvLike, num_envs: int, **kwargs: Any) -> Iterator[VectorEnv]:
+def open_vec(env: EnvLike, num_envs: int, /, **kwargs: Any) -> Iterator[VectorEnv]:
     """Make N environments and close them in the end.
 
     A vector environment that is given, or that a factory makes, keeps its own N; one that is given stays open.
@@ -189,7 +193,7 @@ def open_vec(env: EnvLike, num_envs: int, **kwargs: Any) -> Iterator[VectorEnv]:
 
 
 @contextlib.contextmanager
-def open_any(env: EnvLike, **kwargs: Any) -> Iterator[gymnasium.Env | VectorEnv]:
+def open_any(env: EnvLike, /, **kwargs: Any) -> Iterator[gymnasium.Env | VectorEnv]:
     """Make one environment, to look at, and close it in the end; a vector environment stands for itself.
 
     Args:
