@@ -36,6 +36,7 @@ _MODULES = (
     "returns",
     "rollout",
     "runtime",
+    "spaces",
     "zoo",
 )
 
