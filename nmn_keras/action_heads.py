@@ -67,11 +67,14 @@ class GaussianHead:
 
     def log_prob(self, policy, action):
         """Log-density of actions: `(...)`."""
-        return distributions.gaussian_log_prob(action, *self._unpack(policy), self.period)
+        mean, log_var = self._unpack(policy)
+        return distributions.gaussian_log_prob(action, mean, log_var, self.period)
 
     def kl(self, policy, new_policy):
         """Divergence KL(old || new): `(...)`."""
-        return distributions.gaussian_kl(*self._unpack(policy), *self._unpack(new_policy), self.period)
+        mean, log_var = self._unpack(policy)
+        new_mean, new_log_var = self._unpack(new_policy)
+        return distributions.gaussian_kl(mean, log_var, new_mean, new_log_var, self.period)
 
     def feedback(self, action):
         """What the network sees of a played action `(..., A)`, environment units: itself, within its period."""

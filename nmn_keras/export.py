@@ -172,8 +172,8 @@ def canonicalise(model: onnx.ModelProto, metadata: dict[str, str]) -> onnx.Model
     outputs.sort(key=order.index)
     _order(graph, outputs)
     _rename(graph, {*inputs, *outputs})
-    for values, order in ((graph.input, contract.INPUTS), (graph.output, outputs)):
-        ordered = sorted(values, key=lambda value: order.index(value.name))
+    for values, names in ((graph.input, contract.INPUTS), (graph.output, outputs)):
+        ordered = sorted(values, key=lambda value: names.index(value.name))
         for value in ordered:
             value.type.tensor_type.shape.dim[0].dim_param = "batch"
         del values[:]

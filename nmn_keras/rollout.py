@@ -111,7 +111,7 @@ def _blank(steps, n, architecture, segment_steps):
     sizes = {"observation": a.observation_size, "prev_action": a.action_size, "prev_reward": 1, "keep": 1}
     sizes |= {"successor": a.observation_size, "played": a.action_size, "action": a.action_size}
     sizes |= {"policy": a.head.policy_size}
-    shapes = {name: (steps, n, size) for name, size in sizes.items()}
+    shapes: dict[str, tuple[int, ...]] = {name: (steps, n, size) for name, size in sizes.items()}
     shapes |= {name: (steps, n) for name in ("reward", "terminated", "ended")}
     shapes["actor_state"] = (-(-steps // segment_steps), n, a.state_size)
     return {name: np.zeros(shape, "float32") for name, shape in shapes.items()}

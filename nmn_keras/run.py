@@ -51,7 +51,7 @@ def environment_identity(env, env_kwargs):
     if isinstance(env, str):
         return envs.resolve(env), env_kwargs
     env_id, kwargs = envs.identity(env)
-    registered = gymnasium.registry.get(env_id)
+    registered = gymnasium.registry.get(env_id or "")
     if registered is None:
         return None, env_kwargs
     kwargs = {**kwargs, **env_kwargs}

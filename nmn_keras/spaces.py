@@ -59,7 +59,7 @@ class Spaces:
         return self._typed(rows).reshape(len(rows), *(self.action_space.shape or ()))
 
     def _typed(self, rows):
-        rows, dtype = np.asarray(rows), self.action_space.dtype
+        rows, dtype = np.asarray(rows), np.dtype(self.action_space.dtype)
         if self.action_sizes is None:  # a policy of more digits than the space keeps them
             return rows.astype(dtype) if np.can_cast(rows.dtype, dtype) else rows
         return np.rint(rows).astype(dtype)

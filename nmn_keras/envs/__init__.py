@@ -245,7 +245,8 @@ def _make_vec(env: EnvLike, num_envs: int, kwargs: dict[str, Any]) -> VectorEnv:
         first = _call(source, kwargs)
         if isinstance(first, VectorEnv):
             return first
-        return SyncVectorEnv([lambda: first, *[source] * (num_envs - 1)], autoreset_mode=mode)
+        factories: list[Any] = [lambda: first, *[source] * (num_envs - 1)]
+        return SyncVectorEnv(factories, autoreset_mode=mode)
     native = source.id in {entry.env_id for entry in BENCHMARKS.values()}
     if native and not source.additional_wrappers:
         return gymnasium.make_vec(source, num_envs, vectorization_mode="vector_entry_point", **kwargs)

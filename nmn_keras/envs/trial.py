@@ -42,7 +42,8 @@ class Trial(gymnasium.Env[NDArray[np.float32], Any]):
         self.env = env
         self.episodes = int(episodes)
         self.metadata, self.render_mode = env.metadata, env.render_mode
-        self.observation_space, self.action_space = _with_flag(env.observation_space), env.action_space
+        self.observation_space: Any = _with_flag(env.observation_space)
+        self.action_space = env.action_space
         self._options: dict[str, Any] = {}
         self._ended = 0
 
@@ -88,8 +89,8 @@ class Trial(gymnasium.Env[NDArray[np.float32], Any]):
         self.env.close()
 
     def _observe(self, observation: Any, begins: bool) -> NDArray[np.float32]:
-        flat = np.ravel(flatten(self.env.observation_space, observation))
-        return np.append(flat, float(begins)).astype(np.float32)
+        flat: Any = flatten(self.env.observation_space, observation)
+        return np.append(np.ravel(flat), float(begins)).astype(np.float32)
 
 
 def make_trial(env: Any, episodes: int, env_kwargs: dict[str, Any] | None = None, **settings: Any) -> Trial:
