@@ -28,12 +28,13 @@ def play(name: str, steps: list[int], seed: int) -> list[np.ndarray]:
     """The frames (H, W, 3) of some steps of an episode."""
     agent = nmn_keras.zoo.load(name, runtime="onnx")
     env = nmn_keras.envs.make(agent.env_id, render_mode="rgb_array", **agent.env_kwargs)
+    spaces = nmn_keras.spaces.describe(env)
     observation, _ = env.reset(seed=seed)
     action, reward, state = np.zeros(agent.action_size), 0.0, agent.initial_state(1)
     frames = []
     for step in range(1, steps[-1] + 1):
-        (action,), state = agent.act([observation], [action], [[reward]], state)
-        observation, reward, _, _, _ = env.step(action)
+        (action,), state = agent.act([spaces.row(observation)], [action], [[reward]], state)
+        observation, reward, _, _, _ = env.step(spaces.action(action))
         if step in steps:
             frames.append(env.render())
     env.close()

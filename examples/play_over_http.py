@@ -20,6 +20,7 @@ import gymnasium
 import numpy as np
 
 import nmn_keras.envs  # noqa: F401  (registers the environments)
+from nmn_keras.spaces import describe
 
 
 def main() -> None:
@@ -56,19 +57,20 @@ def play(connection: http.client.HTTPConnection, agent: str, steps: int, seed: i
     card = call(connection, "GET", f"/v1/agents/{agent}")
     session = call(connection, "POST", f"/v1/agents/{agent}/sessions")["session"]
     env = gymnasium.make(card["env_id"], **card["env_kwargs"])
+    spaces = describe(env)  # how the environment's observations and actions become rows of numbers
     observation, info = env.reset(seed=seed)
     print(f"{agent} on {card['env_id']}; the task, which it is not told: {info.get('task')}")
-    message: dict[str, Any] = {"observation": observation.tolist()}
+    message: dict[str, Any] = {"observation": spaces.row(observation).tolist()}
     rewards: list[float] = []
     ended = False
     while not ended and len(rewards) < steps:
         answer = call(connection, "POST", f"/v1/sessions/{session}/step", message)
-        action = np.asarray(answer["action"], env.action_space.dtype)
-        observation, reward, terminated, truncated, _ = env.step(action)
+        action = np.asarray(answer["action"], np.float32)
+        observation, reward, terminated, truncated, _ = env.step(spaces.action(action))
         print_step(answer["step"], message["observation"], answer["action"], float(reward))
         rewards.append(float(reward))
         ended = terminated or truncated
-        message = {"observation": observation.tolist(), "reward": float(reward)}
+        message = {"observation": spaces.row(observation).tolist(), "reward": float(reward)}
     call(connection, "DELETE", f"/v1/sessions/{session}")
     print_summary(rewards)
 

@@ -1,6 +1,6 @@
 """Neuromodulated recurrent agents in Keras 3 that adapt while they act.
 
-Names are imported when first used: `nmn_keras.envs`, `.baselines`, `.runtime` and `.zoo` need neither Keras nor
+Names are imported when first used: `nmn_keras.envs`, `.baselines`, `.hub`, `.runtime` and `.zoo` need neither Keras nor
 TensorFlow.
 """
 
@@ -27,6 +27,7 @@ _MODULES = (
     "envs",
     "evaluation",
     "export",
+    "hub",
     "layers",
     "losses",
     "networks",
@@ -35,6 +36,7 @@ _MODULES = (
     "returns",
     "rollout",
     "runtime",
+    "spaces",
     "zoo",
 )
 

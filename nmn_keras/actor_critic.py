@@ -13,7 +13,6 @@ from keras import ops
 
 from nmn_keras import callbacks as nmn_callbacks
 from nmn_keras import checkpoint, envs, presets, recipes, rollout, spaces
-from nmn_keras.action_heads import split_policy
 from nmn_keras.architecture import Architecture
 from nmn_keras.evaluation import VALIDATION_SEED, benchmark_of, evaluate
 from nmn_keras.networks import build_network
@@ -119,8 +118,9 @@ class ActorCritic(keras.Model):
         """Train; one epoch of the callbacks is one update.
 
         Args:
-            env: short name, Gymnasium id, spec, environment with a spec, or factory; with `resume` the run's own
-                unless it has no id.
+            env: short name, Gymnasium id, spec, environment with a spec, vector environment (of as many environments
+                as the recipe plays episodes in an update; any autoreset mode; it stays open), or factory; with `resume`
+                the run's own unless it has no id.
             episodes: episodes in all, rounded up to whole updates; None = the recipe's, with `resume` the run's.
             seed: of everything drawn; None = the constructor's. With `resume` the run's own.
             callbacks: Keras callbacks; the learning rates are the recipe's, whatever a callback sets.
@@ -181,8 +181,8 @@ class ActorCritic(keras.Model):
         env, run = self._begin(env, episodes, seed, resume, env_kwargs or {})
         if run_dir is not None:
             self._check_run_dir(run_dir, run, resume)
-        vector = envs.make_vec(env, self.recipe.episodes_per_update, **run.env_kwargs)
-        try:
+        with envs.open_vec(env, self.recipe.episodes_per_update, **run.env_kwargs) as vector:
+            self._check_number(vector)
             self.check_env(vector)
             steps = self._rollout_steps(vector)
             trained_steps(self.recipe, steps)
@@ -191,8 +191,6 @@ class ActorCritic(keras.Model):
             validate = (validation_episodes, validation_freq, env)
             yield from self._train(vector, steps, callback_list, validate, interrupted)
             yield None
-        finally:
-            vector.close()
 
     def train_step(self, played: rollout.Rollout) -> dict[str, float]:
         """One update from one rollout: actor, critic, then the recipe's adaptation.
@@ -283,6 +281,13 @@ class ActorCritic(keras.Model):
         own = {"env_id": run.env_id, "env_kwargs": run.env_kwargs, "seed": run.seed}
         _check_same({key: state[key] for key in own}, own, "run", run_dir)
 
+    def _check_number(self, vector):
+        if vector.num_envs != self.recipe.episodes_per_update:
+            raise ValueError(
+                "A vector environment needs as many environments as the recipe plays episodes in an update "
+                f"(`episodes_per_update`), {self.recipe.episodes_per_update}. Received: {vector.num_envs}"
+            )
+
     def _rollout_steps(self, vector):
         spec = vector.spec
         limit = spec and spec.kwargs.get("max_episode_steps", spec.max_episode_steps)
@@ -339,7 +344,10 @@ class ActorCritic(keras.Model):
             )
         except FloatingPointError as error:
             raise self._diverged(error) from error
-        return {**rollout.summary(played.reward, played.log_var, self.benchmark()), **self.train_step(played)}
+        return self._summary(played) | self.train_step(played)
+
+    def _summary(self, played):
+        return rollout.summary(played.reward, played.policy, self.architecture.head, self.benchmark())
 
     def _validation(self, episodes, freq, env):
         due = self.run.update % freq == 0 or self.run.update == self.run.updates
@@ -379,8 +387,8 @@ class ActorCritic(keras.Model):
             state: `(N, S)`, zeros at the start.
 
         Returns:
-            `action` (deterministic, environment units), `action_mean`, `action_log_std` (network units), for an NMN
-            `z`, and `state_out`.
+            `action` (deterministic, environment units), the policy (`action_mean` and `action_log_std`, network units,
+            or `logits`), for an NMN `z`, and `state_out`.
 
         Raises:
             ValueError: if an input has another shape.
@@ -402,12 +410,19 @@ class ActorCritic(keras.Model):
             rng: numpy generator to sample the action with; None = the deterministic action.
         """
         outputs = self.step(observation, prev_action, prev_reward, state)
-        action = outputs["action"]
-        if rng is not None:
-            noise = rng.standard_normal(action.shape, dtype="float32")
-            drawn = outputs["action_mean"] + np.exp(outputs["action_log_std"]) * noise
-            action = self.architecture.to_environment(drawn)
+        action = outputs["action"] if rng is None else self.sample(outputs, rng)
         return action, outputs["state_out"]
+
+    def sample(self, outputs, rng) -> np.ndarray:
+        """Draw actions `(N, A)`, environment units, inside the action space.
+
+        Args:
+            outputs: of `step`.
+            rng: numpy generator.
+        """
+        head = self.architecture.head
+        policy = head.packed(outputs)
+        return self.architecture.to_environment(head.sample(policy, head.noise(rng, policy.shape[:-1])))
 
     def evaluate(self, env=None, episodes: int = 1000, deterministic: bool = True, **kwargs):
         """Scores on full test episodes; see `nmn_keras.evaluation.evaluate`. `env=None` is the training one."""
@@ -418,14 +433,8 @@ class ActorCritic(keras.Model):
     def contract_outputs(self, observation, prev_action, prev_reward, state):
         """The graph behind `step` and `policy.onnx`, in `keras.ops`."""
         output, signal, state = self.actor.step(observation, prev_action, prev_reward, state)
-        mean, log_var = split_policy(self.architecture, output)
-        outputs = {
-            "action": self.architecture.to_environment(mean, ops),
-            "action_mean": mean,
-            "action_log_std": 0.5 * log_var,
-            "z": signal,
-            "state_out": state,
-        }
+        head = self.architecture.head
+        outputs = {**head.contract_outputs(head.policy(output)), "z": signal, "state_out": state}
         return {name: x for name, x in outputs.items() if x is not None}
 
     def _check_shapes(self, **inputs):
@@ -448,7 +457,7 @@ class ActorCritic(keras.Model):
 
     def _policy_step(self, observation, prev_action, prev_reward, state):
         output, state = self.actor(observation, prev_action, prev_reward, state)
-        return *split_policy(self.architecture, output), state
+        return self.architecture.head.policy(output), state
 
     def check_env(self, env) -> None:
         """Raise `ValueError` unless an environment's spaces are those of the architecture."""
@@ -458,6 +467,11 @@ class ActorCritic(keras.Model):
             raise ValueError(
                 "The environment does not fit the agent: it needs observation and action sizes "
                 f"{(a.observation_size, a.action_size)}. Received: {sizes}"
+            )
+        if found.action_sizes != a.action_sizes:
+            raise ValueError(
+                f"The environment does not fit the agent, whose numbers of choices are {a.action_sizes} (None: actions "
+                f"are real numbers). Received: {found.action_sizes}"
             )
         low, high = a.bounds()
         if (low < found.action_low).any() or (high > found.action_high).any():

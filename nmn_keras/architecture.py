@@ -1,13 +1,14 @@
 """What a network is made of: the `Architecture` dataclass, checked and ready for JSON."""
 
 import dataclasses
+import functools
 import math
 from typing import Any
 
 import numpy as np
 
 from nmn_keras import envs, spaces
-from nmn_keras.action_heads import HEADS
+from nmn_keras.action_heads import HEADS, Head
 from nmn_keras.cells import CELLS
 from nmn_keras.layers import get_activation
 from nmn_keras.periodic import circle
@@ -49,7 +50,7 @@ class Architecture:
     action_offset: tuple[float, ...] | None = None
     """Environment action at network output 0; None = 0."""
     action_head: str = "gaussian"
-    """"gaussian" (the paper's) or "direction" (a periodic action as the angle of a vector)."""
+    """"gaussian" (the paper's), "direction" (a periodic action as the angle of a vector) or "categorical" (choices)."""
     action_period: float | None = None
     """Period of a periodic action, environment units: actions are wrapped, not clipped; None = not periodic."""
     feedback_scale: float = 1.0
@@ -66,19 +67,21 @@ class Architecture:
     """Recurrent cell: "gru" or "nbrc" (bistable)."""
     shared_modulation: bool = False
     """Whether the neurons of a hidden layer share one gain and one shift (NMN, FiLM), the paper's own suggestion."""
+    action_sizes: tuple[int, ...] | None = None
+    """Number of choices of each action dimension under the categorical head; None = real numbers."""
 
     def __post_init__(self):
         _check_architecture(self)
 
-    @property
-    def head(self):
-        """The action head's functions."""
-        return HEADS[self.action_head]
+    @functools.cached_property
+    def head(self) -> Head:
+        """The action head."""
+        return HEADS[self.action_head](self)
 
     @property
     def policy_units(self) -> int:
         """Length of the actor's output."""
-        return (self.head.mean_outputs + 1) * self.action_size
+        return self.head.outputs
 
     @property
     def seen_size(self) -> int:
@@ -138,23 +141,21 @@ class Architecture:
     def for_env(cls, env, kind: str = "nmn", env_kwargs: dict | None = None, **fields) -> "Architecture":
         """An architecture with an environment's sizes and bounds, and the paper's first network's layers.
 
-        Where an action is bounded on both sides, network outputs -1 to 1 span its range; elsewhere the scale is 1.
-        That an action is periodic no space says: give `action_period`, and "direction" as `action_head`.
+        Where a real action is bounded on both sides, network outputs -1 to 1 span its range; elsewhere the scale is 1.
+        That an action is periodic no space says: give `action_period`, and "direction" as `action_head`. Discrete
+        actions get the categorical head.
 
         Args:
-            env: short name, Gymnasium id, spec, environment with a spec, or factory.
+            env: short name, Gymnasium id, spec, environment with a spec, vector environment, or factory.
             kind: see the field.
             env_kwargs: arguments of the environment.
             **fields: any field of the class, instead of what is derived.
 
         Raises:
-            ValueError: if the spaces are not one-dimensional Boxes.
+            ValueError: if a space is not supported, see `nmn_keras.spaces.describe`.
         """
-        made = envs.make(env, **(env_kwargs or {}))
-        try:
+        with envs.open_any(env, **(env_kwargs or {})) as made:
             found = spaces.describe(made)
-        finally:
-            made.close()
         layers = FIRST_LAYERS.get(kind, {})
         chosen: dict[str, Any] = {**layers, "kind": kind, **_from_spaces(found), **fields}
         return cls(**chosen)
@@ -193,9 +194,14 @@ def _from_spaces(found: spaces.Spaces) -> dict[str, Any]:
     bounded = np.isfinite(low) & np.isfinite(high)
     with np.errstate(invalid="ignore"):  # inf - inf where the range is not used
         scale, offset = np.where(bounded, (high - low) / 2, 1.0), np.where(bounded, (high + low) / 2, 0.0)
+    discrete = found.action_sizes is not None
+    if discrete:  # in network units choices are counted from 0
+        scale, offset = np.ones_like(low), low
     return {
         "observation_size": len(found.observation_low),
         "action_size": len(low),
+        "action_head": "categorical" if discrete else "gaussian",
+        "action_sizes": found.action_sizes,
         "action_low": tuple(float(x) if np.isfinite(x) else None for x in low),
         "action_high": tuple(float(x) if np.isfinite(x) else None for x in high),
         "action_scale": tuple(scale.tolist()),
@@ -249,6 +255,14 @@ def _check_action(arch):
             )
     low, high = arch.bounds()
     scale, offset = arch.scaling()
+    if arch.action_head == "categorical":
+        _check_choices(arch, low, high, scale, offset)
+        return
+    if arch.action_sizes is not None:
+        raise ValueError(
+            "`action_sizes` is for the categorical head alone. "
+            f"Received: action_head={arch.action_head!r}, action_sizes={arch.action_sizes!r}"
+        )
     if not (low < high).all() or not (np.isfinite(scale) & (scale != 0.0) & np.isfinite(offset)).all():
         raise ValueError(
             "`action_low` must lie below `action_high`, `action_scale` must be finite and not 0, `action_offset` "
@@ -264,6 +278,25 @@ def _check_action(arch):
         raise ValueError(
             "The bounds of a periodic action must be one period apart, or infinite. "
             f"Received: action_period={arch.action_period!r}, bounds {low} to {high}"
+        )
+
+
+def _check_choices(arch, low, high, scale, offset):
+    """Actions of the categorical head are whole numbers from `action_low` to `action_high`, an offset from 0."""
+    sizes = arch.action_sizes
+    if not (
+        isinstance(sizes, tuple) and len(sizes) == arch.action_size and all(_is_integer(n) and n > 0 for n in sizes)
+    ):
+        raise ValueError(
+            "The categorical head needs `action_sizes`, a tuple of one positive integer per action dimension "
+            f"({arch.action_size}). Received: action_sizes={sizes!r}"
+        )
+    whole = (offset == np.round(offset)).all() and (scale == 1.0).all() and arch.action_period is None
+    if not whole or not ((low == offset) & (high == offset + np.asarray(sizes) - 1)).all():
+        raise ValueError(
+            "Under the categorical head `action_offset` is the number of the first choice, `action_scale` 1, "
+            "`action_low` the offset, `action_high` the last choice, and nothing is periodic (`Architecture.for_env` "
+            f"sets them). Received: {low}, {high}, {scale}, {offset}, action_period={arch.action_period!r}"
         )
 
 

@@ -3,16 +3,17 @@
 from nmn_keras.contract import GOLDEN_STEPS
 
 _TEMPLATE = """---
-library_name: keras
+library_name: nmn_keras
+pipeline_tag: reinforcement-learning
 license: apache-2.0
-tags: [reinforcement-learning, meta-reinforcement-learning, neuromodulation, recurrent, onnx]
+tags: [keras, reinforcement-learning, meta-reinforcement-learning, neuromodulation, recurrent, onnx]
 model-index:
 - name: {name}
   results:
   - task: {{type: reinforcement-learning}}
     dataset: {{name: {env_id}, type: {env_id}}}
     metrics:
-    - {{type: discounted_return, value: {metric}}}
+{metrics}
 ---
 # {name}
 
@@ -25,9 +26,9 @@ A {kind} agent for `{env_id}` that adapts to a new task within an episode, witho
 
 ## Use
 ```python
-import nmn_keras
-agent = nmn_keras.zoo.load("{name}")                     # Keras
-agent = nmn_keras.zoo.load("{name}", runtime="onnx")     # onnxruntime and numpy only
+import nmn_keras{needs}
+agent = nmn_keras.zoo.load("{address}")                     # Keras
+agent = nmn_keras.zoo.load("{address}", runtime="onnx")     # onnxruntime and numpy only
 state = agent.initial_state(1)                           # zeros; so are prev_action and prev_reward at the start
 action, state = agent.act(observation, prev_action, prev_reward, state)
 ```
@@ -70,13 +71,14 @@ _REFERENCES = {
 }
 
 
-def model_card(name: str, config: dict, scores: dict) -> str:
+def model_card(name: str, config: dict, scores: dict, address: str | None = None) -> str:
     """The card as Markdown with Hugging Face's metadata header.
 
     Args:
         name: the agent's name.
         config: the entry's `config.json`.
         scores: the entry's `scores.json`.
+        address: where it is loaded from on the Hub; None for a zoo.
     """
     published, protocol = scores["published"], scores["protocol"]
     chosen = next(run for run in scores["seeds"] if _key(run) == _key(published))
@@ -88,7 +90,9 @@ def model_card(name: str, config: dict, scores: dict) -> str:
         name=name,
         kind=_KINDS[config["architecture"]["kind"]],
         env_id=protocol["env_id"],
-        metric=f"{published['deterministic']['discounted_return']:.1f}",
+        metrics="\n".join(_metrics(published["deterministic"])),
+        address=address or name,
+        needs='  # pip install "nmn_keras[hub]"' if address else "",
         recipe=published["recipe"],
         seed=published["seed"],
         update=published["update"],
@@ -101,6 +105,16 @@ def model_card(name: str, config: dict, scores: dict) -> str:
         references=" ".join(references),
         table="\n".join([_HEADER, *(_row(run, run is chosen) for run in scores["seeds"])]),
     )
+
+
+def _metrics(scores):
+    """Lines of the metadata; `mean_reward` is the Hub's word for the mean return of an episode."""
+    found = {
+        "discounted_return": f"{scores['discounted_return']:.1f}",
+        "mean_reward": f"{scores['return']:.1f}",
+        "share_of_optimum": f"{scores['share']:.4f}" if "share" in scores else None,
+    }
+    return [f"    - {{type: {kind}, value: {value}}}" for kind, value in found.items() if value is not None]
 
 
 def _key(run):

@@ -1,4 +1,4 @@
-"""The `nmn` command: train, evaluate, export, publish, reproduce, zoo."""
+"""The `nmn` command: train, evaluate, export, publish, push, reproduce, zoo."""
 
 import argparse
 import os
@@ -17,7 +17,7 @@ def main(argv=None) -> int:
     arguments.argv = argv
     try:
         return arguments.run(arguments) or 0
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         print(f"nmn {arguments.command}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -35,7 +35,7 @@ def _parser(command):
     train = add_train(commands)
     if command == ["train"]:  # the recipes' options need Keras, for which the other commands' help must not wait
         add_recipe_options(train)
-    for add in (_add_evaluate, _add_export, _add_publish, add_reproduce, _add_zoo):
+    for add in (_add_evaluate, _add_export, _add_publish, _add_push, add_reproduce, _add_zoo):
         add(commands)
     return parser
 
@@ -47,7 +47,7 @@ def _add_evaluate(commands):
     parser = commands.add_parser(
         "evaluate", help="score an agent on test episodes", description="Score an agent on full test episodes."
     )
-    parser.add_argument("agent", help="a zoo name or a run directory (its best-validated weights)")
+    parser.add_argument("agent", help="a zoo name, hf://user/name or a run directory (its best-validated weights)")
     parser.add_argument("--episodes", type=positive, default=1000, help="default: 1000")
     parser.add_argument("--runtime", choices=("keras", "onnx"), default="keras", help="for a zoo agent")
     parser.add_argument("--json", type=Path, help="also write the scores to this file")
@@ -129,6 +129,40 @@ def _publish(arguments):
     print((directory / arguments.name / "README.md").read_text())
 
 
+# push
+
+
+def _add_push(commands):
+    parser = commands.add_parser(
+        "push",
+        help="send a published agent to the Hugging Face Hub",
+        description="Send a published agent to the Hugging Face Hub, as one commit. The token is that of HF_TOKEN or "
+        "of `hf auth login`. A repository or branch that is missing is made.",
+        epilog="Example: nmn push hf://ann/b1-nmn b1-nmn",
+    )
+    parser.add_argument("address", help="where to: hf://user/name or hf://user/name@branch")
+    parser.add_argument("agent", help="a zoo name, or an agent's directory in a zoo: zoo/b1-nmn")
+    parser.add_argument("--zoo", type=Path, help="another zoo directory, for a name")
+    parser.add_argument("--private", action="store_true", help="make the repository private")
+    parser.add_argument("--revision", metavar="BRANCH", help="branch to commit to; default: main")
+    parser.add_argument("--message", help="of the commit; default: Agent NAME")
+    parser.set_defaults(run=_push)
+
+
+def _push(arguments):
+    from nmn_keras import zoo
+
+    name, directory = arguments.agent, arguments.zoo
+    if os.sep in name:
+        if directory is not None:
+            raise ValueError(
+                f"A directory needs no --zoo. Accepted is one of both. Received: {name}, --zoo {directory}"
+            )
+        name, directory = Path(name).name, Path(name).parent
+    options = {"private": arguments.private, "revision": arguments.revision, "message": arguments.message}
+    print(zoo.push(arguments.address, name, directory, **options))
+
+
 # zoo
 
 
@@ -136,14 +170,17 @@ def _add_zoo(commands):
     parser = commands.add_parser(
         "zoo", help="list the published agents", description="List the published agents, or show one's card."
     )
-    parser.add_argument("name", nargs="?", help="show this agent's card")
+    parser.add_argument("name", nargs="?", help="show this agent's card; hf://user/name for one on the Hub")
     parser.add_argument("--zoo", type=Path, help="another zoo directory")
     parser.set_defaults(run=_zoo)
 
 
 def _zoo(arguments):
-    from nmn_keras import zoo
+    from nmn_keras import hub, zoo
 
+    if hub.is_address(arguments.name):
+        print(hub.read_card(arguments.name))
+        return
     if arguments.name:
         print(zoo.path(arguments.name, "README.md", arguments.zoo).read_text())
         return

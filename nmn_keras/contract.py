@@ -13,11 +13,15 @@ import onnxruntime
 
 CONTRACT_VERSION = "1"
 INPUTS = ("observation", "prev_action", "prev_reward", "state_in")
-OUTPUTS = ("action", "action_mean", "action_log_std", "state_out")
+POLICY_OUTPUTS = {
+    "gaussian": ("action_mean", "action_log_std"),
+    "direction": ("action_mean", "action_log_std"),
+    "categorical": ("logits",),
+}
+"""What tells of the policy, to sample from it, by action head."""
 OPTIONAL_OUTPUTS = ("z", "value")
 GOLDEN_STEPS = 200
 """Steps in a file's `golden.npz`."""
-ACTION_HEADS = ("gaussian", "direction")
 KINDS = ("nmn", "rnn", "film", "hyper")
 """Kinds of network; an "nmn", and no other, has the output `z`."""
 WORDS = ("contract_version", "agent", "kind", "env_id", "action_head")
@@ -33,6 +37,13 @@ JSON_TYPES = {
     "state_layout": list,
     "initial_state": list,
 }
+OF_HEADS = {"gaussian": (), "direction": ("action_period",), "categorical": ("action_sizes",)}
+"""Further metadata, lists, that an action head requires."""
+
+
+def outputs_of(head: str) -> tuple[str, ...]:
+    """Return the required outputs of an agent with that action head, in order."""
+    return ("action", *POLICY_OUTPUTS[head], "state_out")
 
 
 @dataclass(frozen=True)
@@ -58,9 +69,9 @@ def read_contract(session: onnxruntime.InferenceSession, source: str) -> Contrac
         ValueError: the model does not follow contract version 1.
     """
     metadata = _decode_metadata(session.get_modelmeta().custom_metadata_map, source)
-    inputs, outputs = _check_tensors(session, source)
-    if metadata["action_head"] == "gaussian":  # the first files of this version do not say that there is no period
-        metadata.setdefault("action_period", [None] * outputs["action"])
+    inputs, outputs = _check_tensors(session, outputs_of(metadata["action_head"]), source)
+    # The first files of this version do not say that there is no period.
+    metadata.setdefault("action_period", [None] * outputs["action"])
     _check_metadata(metadata, inputs, outputs, source)
     return Contract(metadata, inputs, outputs)
 
@@ -73,8 +84,13 @@ def _decode_metadata(raw: Mapping[str, str], source: str) -> dict[str, Any]:
             f"`contract_version` {CONTRACT_VERSION!r} in its metadata. "
             f"Received: {raw.get('contract_version')!r} in {source}"
         )
-    periodic = ("action_period",) if raw.get("action_head") == "direction" else ()
-    required = (*WORDS, *JSON_TYPES, *periodic)
+    head = raw.get("action_head", "gaussian")
+    if head not in OF_HEADS:
+        raise ValueError(
+            "The agent has an action head that this version does not know. "
+            f"Accepted are {', '.join(OF_HEADS)}. Received: {head!r} in {source}"
+        )
+    required = (*WORDS, *JSON_TYPES, *OF_HEADS[head])
     missing = [key for key in required if key not in raw]
     if missing:
         raise ValueError(
@@ -83,13 +99,13 @@ def _decode_metadata(raw: Mapping[str, str], source: str) -> dict[str, Any]:
         )
     metadata: dict[str, Any] = dict(raw)
     # The runtime has no use for `scores`, but whoever reads the metadata wants it decoded.
-    for key in (*JSON_TYPES, *({"action_period", "scores"} & {*raw})):
+    for key in (*JSON_TYPES, *({"action_period", "action_sizes", "scores"} & {*raw})):
         metadata[key] = _decode_value(key, raw[key], source)
     return metadata
 
 
 def _decode_value(key: str, text: str, source: str) -> Any:
-    kind = {**JSON_TYPES, "action_period": list}.get(key, object)
+    kind = {**JSON_TYPES, "action_period": list, "action_sizes": list}.get(key, object)
     try:
         value = json.loads(text)
     except ValueError:
@@ -102,15 +118,17 @@ def _decode_value(key: str, text: str, source: str) -> Any:
     return value
 
 
-def _check_tensors(session: onnxruntime.InferenceSession, source: str) -> tuple[dict[str, int], dict[str, int]]:
+def _check_tensors(
+    session: onnxruntime.InferenceSession, expected: tuple[str, ...], source: str
+) -> tuple[dict[str, int], dict[str, int]]:
     """Check names, types and shapes; return the width of each input and of each output."""
     inputs = {tensor.name: tensor for tensor in session.get_inputs()}
     outputs = {tensor.name: tensor for tensor in session.get_outputs()}
-    required, known = set(OUTPUTS), {*OUTPUTS, *OPTIONAL_OUTPUTS}
+    required, known = set(expected), {*expected, *OPTIONAL_OUTPUTS}
     if set(inputs) != set(INPUTS) or not required <= set(outputs) <= known:
         raise ValueError(
             f"The agent's tensors have other names. Accepted are inputs {', '.join(INPUTS)} and "
-            f"outputs {', '.join(OUTPUTS)} (optional: {', '.join(OPTIONAL_OUTPUTS)}). "
+            f"outputs {', '.join(expected)} (optional: {', '.join(OPTIONAL_OUTPUTS)}). "
             f"Received: inputs {', '.join(inputs)}, outputs {', '.join(outputs)} in {source}"
         )
     for tensor in (*inputs.values(), *outputs.values()):
@@ -140,8 +158,7 @@ def _check_metadata(
         ("input prev_action", inputs["prev_action"], action),
         ("input prev_reward", inputs["prev_reward"], 1),
         ("input state_in", inputs["state_in"], state),
-        ("output action_mean", outputs["action_mean"], action),
-        ("output action_log_std", outputs["action_log_std"], action),
+        *_policy_facts(metadata, outputs),
         ("kind", kind, kind if ("z" in outputs) == (kind == "nmn") else "nmn" if "z" in outputs else "one without z"),
         ("signal_size", metadata["signal_size"], outputs.get("z", 0)),
         ("observation_low", len(metadata["observation_low"]), observation),
@@ -154,15 +171,35 @@ def _check_metadata(
         ("initial_state", len(metadata["initial_state"]), state),
         ("state_layout", sum(part["size"] for part in metadata["state_layout"]), state),
     ]
-    for key, what, known in (("action_head", "an action head", ACTION_HEADS), ("kind", "a kind of network", KINDS)):
-        if metadata[key] not in known:
-            raise ValueError(
-                f"The agent has {what} that this version does not know. "
-                f"Accepted are {', '.join(known)}. Received: {metadata[key]!r} in {source}"
-            )
+    if kind not in KINDS:
+        raise ValueError(
+            "The agent has a kind of network that this version does not know. "
+            f"Accepted are {', '.join(KINDS)}. Received: {kind!r} in {source}"
+        )
     for what, found, accepted in facts:
         if found != accepted:
             raise ValueError(
                 f"The agent contradicts itself: {what} does not fit the rest of the file. "
                 f"Accepted is {accepted!r}. Received: {found!r} in {source}"
             )
+
+
+def _policy_facts(metadata: Mapping[str, Any], outputs: Mapping[str, int]) -> list[tuple[str, Any, Any]]:
+    """What the action head asks of the file: what, as it is, as it must be."""
+    action = outputs["action"]
+    if metadata["action_head"] != "categorical":
+        return [(f"output {name}", outputs[name], action) for name in POLICY_OUTPUTS[metadata["action_head"]]]
+    sizes, low = metadata["action_sizes"], metadata["action_low"]
+    whole = [size for size in sizes if isinstance(size, int) and size > 0]
+    return [
+        ("action_sizes", sizes, whole),
+        ("number of action_sizes", len(sizes), action),
+        ("output logits", outputs["logits"], sum(whole)),
+        (
+            "action_high",
+            metadata["action_high"],
+            [None if a is None else a + n - 1 for a, n in zip(low, whole, strict=False)],
+        ),
+        ("action_scale", metadata["action_scale"], [1.0] * action),
+        ("action_offset", metadata["action_offset"], low),
+    ]

@@ -3,14 +3,14 @@
 Works with everything that has `initial_state` and `act`: `ActorCritic`, `OnnxAgent`, `BayesOptimalPolicy`.
 """
 
-import contextlib
 import math
 from typing import Any
 
 import numpy as np
 
-from nmn_keras import envs, spaces
+from nmn_keras import envs
 from nmn_keras.optima import KnownTaskOptima
+from nmn_keras.stepper import Stepper
 
 TEST_SEED = 0
 """Seed of the episodes that published scores are measured on."""
@@ -33,9 +33,10 @@ def evaluate(
 
     Args:
         agent: what acts.
-        env: short name, Gymnasium id, spec, environment with a spec, or factory.
+        env: short name, Gymnasium id, spec, environment with a spec, vector environment, or factory. A vector
+            environment plays as many episodes at once as it has environments, in any autoreset mode, and stays open.
         episodes: number of episodes, each of another task.
-        deterministic: whether the mean action is played; else actions are sampled.
+        deterministic: whether the policy's mode is played; else actions are sampled.
         seed: of tasks, environments and sampled actions.
         discount: of `discounted_return`; None = the benchmark's, 0.998 for other environments.
         env_kwargs: for the environment.
@@ -121,50 +122,53 @@ def play_episodes(
         return _play_chunk(agent, vector, deterministic, discount, generator)
 
     chunks = in_chunks(play, env, episodes, seed, env_kwargs)
-    return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
+    return {name: np.concatenate([chunk[name] for chunk in chunks])[:episodes] for name in chunks[0]}
 
 
 def episode_tasks(env, episodes: int, seed: int = TEST_SEED, env_kwargs: dict | None = None) -> np.ndarray:
     """The tasks of the episodes that `play_episodes` plays `(episodes, K)`, of an environment that tells them."""
     begun = in_chunks(begin, env, episodes, seed, env_kwargs)
-    return np.concatenate([info["task"] for _, info in begun])
+    return np.concatenate([info["task"] for _, info in begun])[:episodes]
 
 
 def in_chunks(function, env, episodes: int, seed: int = TEST_SEED, env_kwargs: dict | None = None) -> list:
     """What `function(vector_env, generator)` gives for each of the vector environments that play the episodes.
 
-    They have at most 500 rows. Whoever begins them with `begin` plays the episodes of `evaluate`.
+    They have at most 500 rows. Whoever begins them with `begin` plays the episodes of `evaluate`. One that was given as
+    it is plays round after round; of its last round there may be more than is needed.
     """
-    results = []
-    for start in range(0, episodes, _BATCH):
-        with contextlib.closing(envs.make_vec(env, min(_BATCH, episodes - start), **(env_kwargs or {}))) as vector:
+    results, start = [], 0
+    while start < episodes:
+        with envs.open_vec(env, min(_BATCH, episodes - start), **(env_kwargs or {})) as vector:
             results.append(function(vector, np.random.default_rng([seed, start, 2**31])))
+            start += vector.num_envs
     return results
 
 
 def begin(env, generator, options: dict | None = None):
     """Reset a vector environment with a seed of the generator's: observations and information."""
-    return env.reset(seed=int(generator.integers(2**31)), options=options)
+    return env.reset(seed=_seed(generator), options=options)
+
+
+def _seed(generator):
+    return int(generator.integers(2**31))
 
 
 def _play_chunk(agent, env, deterministic, discount, generator):
-    n, actions = env.num_envs, len(spaces.describe(env).action_low)
-    observation, _ = begin(env, generator)
-    observation, step = spaces.finite(observation, "observation", 0), 0
+    n, stepper = env.num_envs, Stepper(env)
+    observation = stepper.reset(_seed(generator))
     state = agent.initial_state(n)
-    action, reward = np.zeros((n, actions), "float32"), np.zeros((n, 1), "float32")
+    action, reward = np.zeros((n, len(stepper.spaces.action_low)), "float32"), np.zeros((n, 1), "float32")
     total, discounted, length = np.zeros(n), np.zeros(n), np.zeros(n, int)
     playing, worth = np.ones(n, bool), 1.0
     while playing.any():
         action, state = agent.act(observation, action, reward, state, rng=None if deterministic else generator)
-        observation, rewards, terminated, truncated, _ = env.step(action)
-        step += 1
-        observation = spaces.finite(observation, "observation", step)
-        reward = spaces.finite(rewards, "reward", step)[:, None]
-        total += np.where(playing, rewards, 0.0)
-        discounted += np.where(playing, worth * rewards, 0.0)
+        outcome = stepper.step(action)
+        observation, reward = outcome.observation, outcome.reward[:, None].astype("float32")
+        total += np.where(playing, outcome.reward, 0.0)
+        discounted += np.where(playing, worth * outcome.reward, 0.0)
         length += playing
-        playing &= ~(terminated | truncated)
+        playing &= ~outcome.ended
         worth *= discount
     return {"return": total, "discounted_return": discounted, "length": length}
 
@@ -176,12 +180,9 @@ def benchmark_of(env, env_kwargs: dict | None = None) -> envs.Benchmark | None:
         env: what `evaluate` takes, or None.
         env_kwargs: for the environment.
     """
-    spec = getattr(env, "spec", env)
-    if getattr(spec, "additional_wrappers", None):
-        return None
-    env_id = getattr(spec, "id", env)
+    env_id, kwargs = envs.identity(env)
     known = next((b for b in envs.BENCHMARKS.values() if env_id in (b.name, b.env_id)), None)
-    return known and known.with_arguments({**getattr(spec, "kwargs", {}), **(env_kwargs or {})})
+    return known and known.with_arguments({**kwargs, **(env_kwargs or {})})
 
 
 def _interval(values):

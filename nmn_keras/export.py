@@ -70,6 +70,7 @@ def describe(agent, name: str) -> dict[str, str]:
         "action_scale": scale.tolist(),
         "action_offset": offset.tolist(),
         "action_period": [a.action_period] * a.action_size,
+        **({} if a.action_sizes is None else {"action_sizes": a.action_sizes}),
         "signal_size": a.signal_units if a.kind == "nmn" else 0,  # of the output z
         "state_layout": layout,
         "initial_state": [0.0] * a.state_size,
@@ -93,9 +94,7 @@ def golden_steps(agent) -> dict[str, np.ndarray]:
         inputs = dict(zip(contract.INPUTS, (observation, action, reward, state), strict=True))
         outputs = agent.step(*inputs.values())
         rows.append({**inputs, **outputs})
-        noise = generator.standard_normal(action.shape, dtype="float32")
-        drawn = outputs["action_mean"] + np.exp(outputs["action_log_std"]) * noise
-        action, state = agent.architecture.to_environment(drawn), outputs["state_out"]
+        action, state = agent.sample(outputs, generator), outputs["state_out"]
         reward = generator.uniform(-10.0, 10.0, reward.shape).astype("float32")
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
@@ -162,16 +161,19 @@ def canonicalise(model: onnx.ModelProto, metadata: dict[str, str]) -> onnx.Model
     """
     graph = model.graph
     inputs = [value.name for value in graph.input]
-    outputs = sorted((v.name for v in graph.output), key=(*contract.OUTPUTS, *contract.OPTIONAL_OUTPUTS).index)
-    if sorted(inputs) != sorted(contract.INPUTS) or not set(contract.OUTPUTS) <= set(outputs):
+    outputs = [value.name for value in graph.output]
+    required = contract.outputs_of(metadata["action_head"])
+    order = (*required, *contract.OPTIONAL_OUTPUTS)
+    if sorted(inputs) != sorted(contract.INPUTS) or not {*required} <= {*outputs} <= {*order}:
         raise ValueError(
-            f"The converted graph does not follow the contract {contract.INPUTS} -> {contract.OUTPUTS}. "
+            f"The converted graph does not follow the contract {contract.INPUTS} -> {required}. "
             f"Received: {inputs} -> {outputs}"
         )
+    outputs.sort(key=order.index)
     _order(graph, outputs)
     _rename(graph, {*inputs, *outputs})
-    for values, order in ((graph.input, contract.INPUTS), (graph.output, outputs)):
-        ordered = sorted(values, key=lambda value: order.index(value.name))
+    for values, names in ((graph.input, contract.INPUTS), (graph.output, outputs)):
+        ordered = sorted(values, key=lambda value: names.index(value.name))
         for value in ordered:
             value.type.tensor_type.shape.dim[0].dim_param = "batch"
         del values[:]

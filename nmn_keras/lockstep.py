@@ -17,7 +17,6 @@ from gymnasium.utils import seeding
 from keras import ops
 
 from nmn_keras import rollout
-from nmn_keras.action_heads import split_policy
 from nmn_keras.actor_critic import ActorCritic
 from nmn_keras.callbacks import deferred_interrupt
 from nmn_keras.envs.task_env import draw_start
@@ -35,7 +34,7 @@ class Draws(NamedTuple):
     uniform: np.ndarray
     """`(T, N, D)`, what the dynamics need in each step."""
     noise: np.ndarray
-    """`(T, N, A)`, standard normal, of the sampled actions; 0 where the mean is played."""
+    """`(T, N, ...)`, of the sampled actions, as their head wants it; 0 where the mode is played."""
     explored: np.ndarray
     """`(T, N)`, 1 where the action is sampled."""
 
@@ -92,8 +91,8 @@ def play(dynamics, actor, recipe, draws: Draws) -> dict[str, Any]:
         uniform, noise = drawn
         observation = dynamics.observation(position, draws.task, xp=jnp)
         output, _, state_out = actor.step(observation, prev_action, prev_reward, state)
-        mean, log_var = split_policy(a, output)
-        action = mean + jnp.exp(0.5 * log_var) * noise
+        policy = a.head.policy(output)
+        action = a.head.sample(policy, noise, ops)
         played = a.to_environment(action, ops)
         following, reward = dynamics.step(position, draws.task, played, uniform, xp=jnp)
         row = {
@@ -104,8 +103,7 @@ def play(dynamics, actor, recipe, draws: Draws) -> dict[str, Any]:
             "successor": dynamics.observation(following, draws.task, xp=jnp),
             "played": played,
             "action": action,
-            "mean": mean,
-            "log_var": log_var,
+            "policy": policy,
             "reward": reward,
             "state": state,
         }
@@ -120,7 +118,7 @@ def play(dynamics, actor, recipe, draws: Draws) -> dict[str, Any]:
 
 def draw(dynamics, episodes: int, steps: int, architecture, recipe, generator) -> Draws:
     """Draw what `rollout.play` and `TaskVectorEnv` would, in their order."""
-    seed, explored, noise = rollout.draw(recipe, steps, episodes, architecture.action_size, generator)
+    seed, explored, noise = rollout.draw(recipe, steps, episodes, architecture.head, generator)
     rng, _ = seeding.np_random(seed)
     task, position = draw_start(dynamics, rng, (episodes,), {})
     uniform = rng.random((steps, episodes, dynamics.draws[2]))
@@ -143,8 +141,11 @@ def _update(program, dynamics, agents, dues):
         draws.append(draw(dynamics, vector.num_envs, steps, agent.architecture, agent.recipe, generator))
     results = program(agents, draws, [agent.run.buffer for agent in agents], plans)
     return [
-        {**rollout.summary(reward, log_var, agent.benchmark()), **agent.end_update(batch, logs)}
-        for agent, ((reward, log_var), batch, logs) in zip(agents, results, strict=True)
+        {
+            **rollout.summary(reward, policy, agent.architecture.head, agent.benchmark()),
+            **agent.end_update(batch, logs),
+        }
+        for agent, ((reward, policy), batch, logs) in zip(agents, results, strict=True)
     ]
 
 

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from nmn_keras.envs import Benchmark
-from nmn_keras.spaces import finite
+from nmn_keras.stepper import Stepper
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,10 +29,8 @@ class Rollout:
     """`(T, N, A)`, the action played, environment units."""
     action: np.ndarray
     """`(T, N, A)`, the action sampled, network units, unclipped."""
-    mean: np.ndarray
-    """`(T, N, A)`, mean of the policy that played, network units."""
-    log_var: np.ndarray
-    """`(T, N, A)`, its log-variance."""
+    policy: np.ndarray
+    """`(T, N, P)`, parameters of the policy that played, as its action head packs them."""
     reward: np.ndarray
     """`(T, N)`."""
     terminated: np.ndarray
@@ -40,7 +38,7 @@ class Rollout:
     ended: np.ndarray
     """`(T, N)`, 1 where the episode ended in any way, else 0."""
     explored: np.ndarray
-    """`(T, N)`, 1 where the action was sampled, 0 where the mean was played."""
+    """`(T, N)`, 1 where the action was sampled, 0 where the policy's mode was played."""
     actor_state: np.ndarray
     """`(ceil(T / segment_steps), N, S)`, the packed state before each segment's first step."""
 
@@ -52,73 +50,96 @@ class Rollout:
 def play(env, policy, architecture, steps, recipe, generator) -> Rollout:
     """Play `steps` steps in every environment of a vector environment.
 
+    Each environment has a clock of its own: a step in which it only resets itself does not count, and the environments
+    that do not need it go ahead.
+
     Args:
-        env: vector environment with SAME_STEP autoreset.
-        policy: callable `(observation, prev_action, prev_reward, state) -> (mean, log_var, state)`.
+        env: vector environment, in any autoreset mode.
+        policy: callable `(observation, prev_action, prev_reward, state) -> (policy (N, P), state)`.
         architecture: the actor's `Architecture`.
         steps: T.
         recipe: says how long segments are, before each of which the actor's state is kept, and which share of them is
-            played with the mean action; the others are sampled.
+            played with the policy's mode; the others are sampled.
         generator: numpy generator from which the environments' seed and all noise are drawn.
 
     Raises:
         ValueError: if an observation or a reward is not finite.
-        FloatingPointError: if an action is not.
+        FloatingPointError: if a policy is not.
     """
-    n, a = env.num_envs, architecture
-    seed, explored, noise = draw(recipe, steps, n, a.action_size, generator)
-    observation, _ = env.reset(seed=seed)
-    observation = finite(observation, "observation", 0)
+    n, a, stepper = env.num_envs, architecture, Stepper(env)
+    seed, explored, noise = draw(recipe, steps, n, a.head, generator)
+    tape = _blank(steps, n, a, recipe.segment_steps)
+    observation = stepper.reset(seed)
     prev_action, prev_reward = np.zeros((n, a.action_size), "float32"), np.zeros((n, 1), "float32")
     state, keep = np.zeros((n, a.state_size), "float32"), np.zeros((n, 1), "float32")
-    rows, states = [], []
-    for t in range(steps):
-        if t % recipe.segment_steps == 0:
-            states.append(state)
-        mean, log_var, state = policy(observation, prev_action, prev_reward, state)
-        action = _sample(mean, log_var, noise[t], t)
+    clock, rows = np.zeros(n, int), np.arange(n)
+    while (clock < steps).any():
+        live = rows[(clock < steps) & ~stepper.resetting]
+        now = clock[live]
+        begins = now % recipe.segment_steps == 0
+        tape["actor_state"][now[begins] // recipe.segment_steps, live[begins]] = state[live[begins]]
+        parameters, state = policy(observation, prev_action, prev_reward, state)
+        action = _sample(a.head, parameters, noise[np.minimum(clock, steps - 1), rows], clock.max())
         played = a.to_environment(action)
-        following, reward, terminated, truncated, info = env.step(played)
-        following = finite(following, "observation", t + 1)
-        reward = finite(reward, "reward", t + 1)
-        ended = terminated | truncated
-        successor = finite(_successor(following, ended, info), "final observation", t + 1)
-        before = (observation, prev_action, prev_reward, keep)
-        rows.append((*before, successor, played, action, mean, log_var, reward, terminated, ended))
-        keep = 1.0 - ended[:, None].astype("float32")
-        observation, prev_action, prev_reward = following, played * keep, reward[:, None] * keep
-        state = state * keep if ended.any() else state
-    names = [field.name for field in dataclasses.fields(Rollout)]
-    columns = {
-        name: np.stack(column).astype("float32", copy=False)
-        for name, column in zip(names, zip(*rows, strict=True), strict=False)
-    }
-    return Rollout(**columns, explored=explored, actor_state=np.stack(states))
+        outcome = stepper.step(played)
+        step = {
+            "observation": observation,
+            "prev_action": prev_action,
+            "prev_reward": prev_reward,
+            "keep": keep,
+            "successor": outcome.successor,
+            "played": played,
+            "action": action,
+            "policy": parameters,
+            "reward": outcome.reward,
+            "terminated": outcome.terminated,
+            "ended": outcome.ended,
+        }
+        for name, values in step.items():
+            tape[name][now, live] = values[live]
+        # Zero where an episode begins, and where the environment has just been reset.
+        keep = (outcome.counted & ~outcome.ended)[:, None].astype("float32")
+        observation, prev_action = outcome.observation, played * keep
+        prev_reward, state = outcome.reward[:, None].astype("float32") * keep, state * keep
+        clock[live] += 1
+    return Rollout(**tape, explored=explored)
 
 
-def _sample(mean, log_var, noise, step):
+def _blank(steps, n, architecture, segment_steps):
+    """Arrays of a rollout to be filled, by name."""
+    a = architecture
+    sizes = {"observation": a.observation_size, "prev_action": a.action_size, "prev_reward": 1, "keep": 1}
+    sizes |= {"successor": a.observation_size, "played": a.action_size, "action": a.action_size}
+    sizes |= {"policy": a.head.policy_size}
+    shapes: dict[str, tuple[int, ...]] = {name: (steps, n, size) for name, size in sizes.items()}
+    shapes |= {name: (steps, n) for name in ("reward", "terminated", "ended")}
+    shapes["actor_state"] = (-(-steps // segment_steps), n, a.state_size)
+    return {name: np.zeros(shape, "float32") for name, shape in shapes.items()}
+
+
+def _sample(head, policy, noise, step):
     """Actions in network units; a policy that has diverged is told from an environment that gives bad numbers."""
     with np.errstate(over="ignore", invalid="ignore"):
-        action = mean + np.exp(0.5 * log_var) * noise
-    if not np.isfinite(action).all():
+        action = head.sample(policy, noise)
+    if not (np.isfinite(action).all() and np.isfinite(policy).all()):
         raise FloatingPointError(f"non-finite action at step {step}")
     return action
 
 
-def draw(recipe, steps, n, action_size, generator):
-    """Seed of the environments, which segments are sampled `(steps, n)` and the noise `(steps, n, action_size)`."""
+def draw(recipe, steps, n, head, generator):
+    """Seed of the environments, which segments are sampled `(steps, n)` and the head's noise `(steps, n, ...)`."""
     seed = int(generator.integers(2**31))
     segments = -(-steps // recipe.segment_steps)
     sampled = generator.random((segments, n)) >= recipe.deterministic_share
     explored = np.repeat(sampled, recipe.segment_steps, axis=0)[:steps].astype("float32")
-    noise = generator.standard_normal((steps, n, action_size), dtype="float32")
+    noise = head.noise(generator, (steps, n))
     return seed, explored, noise * explored[..., None]
 
 
-def summary(reward, log_var, benchmark: Benchmark | None = None) -> dict[str, float]:
+def summary(reward, policy, head, benchmark: Benchmark | None = None) -> dict[str, float]:
     """What is logged of a rollout: reward per step, returns from its start, share of the optimum where it is known.
 
-    Takes its rewards `(T, N)` and log-variances `(T, N, A)`.
+    Takes its rewards `(T, N)` and policies `(T, N, P)`, and the action head, which says what is logged of them.
     `discounted_return` is over the rollout's T steps, sampled actions, at the benchmark's discount (0.998 elsewhere);
     `share` is against the optimum over as many steps.
     """
@@ -129,17 +150,7 @@ def summary(reward, log_var, benchmark: Benchmark | None = None) -> dict[str, fl
         "reward": float(reward.mean()),
         "return": float(reward.sum(axis=0).mean()),
         "discounted_return": float((worth @ reward).mean()),
-        "deviation": float(np.exp(0.5 * log_var).mean()),
+        **head.summary(policy),
     }
     optimum = benchmark and benchmark.optimal_return(steps, discount)
     return logs | ({"share": logs["discounted_return"] / optimum} if optimum else {})
-
-
-def _successor(following, ended, info):
-    """Observations after the step; where an episode ended, `following` already belongs to the next one."""
-    if not ended.any():
-        return following
-    successor = following.copy()
-    for i in np.flatnonzero(ended):
-        successor[i] = info["final_obs"][i]
-    return successor

@@ -4,7 +4,6 @@ import dataclasses
 
 import gymnasium
 import numpy as np
-from gymnasium.envs.registration import EnvSpec
 
 from nmn_keras import envs
 
@@ -51,12 +50,13 @@ def environment_identity(env, env_kwargs):
     """Gymnasium id and arguments by which an environment can be made again; no id where there is no such way."""
     if isinstance(env, str):
         return envs.resolve(env), env_kwargs
-    spec = getattr(env, "spec", env)
-    registered = gymnasium.registry.get(spec.id) if isinstance(spec, EnvSpec) else None
-    if registered is None or spec.additional_wrappers:
+    env_id, kwargs = envs.identity(env)
+    registered = gymnasium.registry.get(env_id or "")
+    if registered is None:
         return None, env_kwargs
-    kwargs = {**spec.kwargs, **env_kwargs}
+    kwargs = {**kwargs, **env_kwargs}
     kwargs.pop("render_mode", None)
-    if spec.max_episode_steps != registered.max_episode_steps:
-        kwargs.setdefault("max_episode_steps", spec.max_episode_steps)
-    return spec.id, kwargs
+    limit = getattr(env, "spec", env).max_episode_steps
+    if limit != registered.max_episode_steps:
+        kwargs.setdefault("max_episode_steps", limit)
+    return env_id, kwargs

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
-from nmn_keras.contract import read_contract
+from nmn_keras.contract import POLICY_OUTPUTS, read_contract
 
 
 class InvalidInput(ValueError):
@@ -52,6 +52,10 @@ class OnnxAgent:
         action_low, action_high: float32 (A,), infinite where unbounded.
         action_scale, action_offset: float32 (A,); environment action = clip(scale * u + offset)
             for u in network units.
+        action_sizes: number of choices of each dimension of a discrete action, which are the whole
+            numbers from `action_low`; None where actions are real numbers.
+        policy_outputs: names of the outputs that tell of the policy.
+        output_sizes: width of every output by name.
         observation_size, action_size, state_size, signal_size: O, A, S and Z (0 for an `rnn`).
         state_layout: the parts of the packed state, `{"part": ..., "offset": ..., "size": ...}`.
         metadata: everything the file says about itself, decoded.
@@ -75,7 +79,7 @@ class OnnxAgent:
         self.observation_size = contract.inputs["observation"]
         self.action_size = contract.outputs["action"]
         self.state_size = contract.outputs["state_out"]
-        self._inputs, self._output_sizes = contract.inputs, contract.outputs
+        self._inputs, self.output_sizes = contract.inputs, contract.outputs
         self._outputs = list(contract.outputs)
         self._read_metadata()
 
@@ -94,6 +98,11 @@ class OnnxAgent:
         self.action_scale = np.asarray(self.metadata["action_scale"], np.float32)
         self.action_offset = np.asarray(self.metadata["action_offset"], np.float32)
         self.action_period = _bound(self.metadata["action_period"], math.inf)
+        sizes = self.metadata.get("action_sizes") if self.metadata["action_head"] == "categorical" else None
+        self.action_sizes: tuple[int, ...] | None = None if sizes is None else tuple(sizes)
+        self.policy_outputs = POLICY_OUTPUTS[self.metadata["action_head"]]
+        # A choice is a finite number, whatever it was chosen by.
+        self._told = ("state_out", "action" if sizes is None else "logits")
         self._initial_state = np.asarray(self.metadata["initial_state"], np.float32)
 
     def __repr__(self) -> str:
@@ -132,8 +141,8 @@ class OnnxAgent:
 
         Returns:
             float32 arrays by output name: `action` (N, A), deterministic and in environment units;
-            `action_mean` and `action_log_std` (N, A), network units; `z` (N, Z) for an `nmn`;
-            `state_out` (N, S).
+            the policy: `action_mean` and `action_log_std` (N, A), network units, or `logits` (N, sum of
+            `action_sizes`); `z` (N, Z) for an `nmn`; `state_out` (N, S).
         """
         outputs = self._session.run(
             self._outputs,
@@ -152,7 +161,7 @@ class OnnxAgent:
         Args:
             rows: N, at least 1.
         """
-        return BoundStep(self._session, rows, self._inputs, self._output_sizes)
+        return BoundStep(self._session, rows, self._inputs, self.output_sizes)
 
     def act(
         self,
@@ -201,7 +210,7 @@ class OnnxAgent:
         if rng is not None:
             outputs["action"] = self.sample(outputs, rng)
         # One overflow would poison the memory for the rest of the episode: refuse the step instead.
-        if not (np.isfinite(outputs["state_out"]).all() and np.isfinite(outputs["action"]).all()):
+        if not all(np.isfinite(outputs[name]).all() for name in self._told):
             raise InvalidInput(
                 None,
                 "The step overflows: the inputs are finite, but the action or the memory that "
@@ -210,15 +219,20 @@ class OnnxAgent:
         return outputs
 
     def sample(self, outputs: Mapping[str, np.ndarray], rng: np.random.Generator) -> np.ndarray:
-        """Draw u ~ N(mean, exp(log_std)^2) in network units and bring it into the action space.
+        """Draw from the policy, inside the action space.
+
+        Real numbers: u ~ N(mean, exp(log_std)^2) in network units, brought into environment units.
+        Choices: the largest of logit plus Gumbel noise in each dimension.
 
         Args:
-            outputs: of `step`; `action_mean` and `action_log_std`, float32 (N, A), are read.
-            rng: where the N x A standard normal numbers come from.
+            outputs: of `step`; those that tell of the policy (`policy_outputs`) are read.
+            rng: where the N x A standard normal, or N x (sum of `action_sizes`) Gumbel, numbers come from.
 
         Returns:
             float32 (N, A), environment units.
         """
+        if self.action_sizes is not None:
+            return self._choose(outputs["logits"], rng)
         mean = outputs["action_mean"]
         noise = rng.standard_normal(mean.shape, dtype=np.float32)
         drawn = mean + np.exp(outputs["action_log_std"]) * noise
@@ -229,6 +243,12 @@ class OnnxAgent:
             wrapped = np.mod(action - low, np.where(periodic, self.action_period, 1.0)) + low
             action = np.where(periodic, wrapped, action)
         return np.clip(action, self.action_low, self.action_high).astype(np.float32)
+
+    def _choose(self, logits: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        sizes: Any = self.action_sizes
+        scores = logits + rng.gumbel(size=logits.shape).astype(np.float32)
+        chosen = [part.argmax(axis=1) for part in np.split(scores, np.cumsum(sizes)[:-1], axis=1)]
+        return (np.stack(chosen, axis=1) + self.action_low).astype(np.float32)
 
     def check(
         self, observation: Any, prev_action: Any, prev_reward: Any, state: Any

@@ -1,6 +1,6 @@
 """One step of a trained actor written for inference: few, larger operations over constant weights.
 
-The same function as `RecurrentNetwork.step` and `split_policy`, rearranged. A cell's two products are one, over inputs
+The same function as `RecurrentNetwork.step` and the action head, rearranged. A cell's two products are one, over inputs
 and state together: of a GRU to four blocks of columns, because the candidate needs its two parts apart, of an nBRC to
 three. What a signal does to all layers is one product of it, but for generated kernels. Constant factors and offsets
 are folded into weights.
@@ -39,7 +39,7 @@ class StepGraph:
             "hyper": (_fuse_generated, _generated),
             "rnn": (_fuse_dense, _dense),
         }[a.kind]
-        self._main = fuse_main(actor.main, _head_columns(a))
+        self._main = fuse_main(actor.main, a.head.folding())
 
     def __call__(self, observation, prev_action, prev_reward, state_in):
         """Compute the step."""
@@ -50,15 +50,14 @@ class StepGraph:
         if self._signal is not None:
             (kernel, bias), activation = self._signal
             signal = activation(ops.matmul(context, kernel) + bias)
-        mean, log_std = self._policy(self._act(self._main, seen, signal))
-        outputs = {"action": a.to_environment(mean, ops), "action_mean": mean, "action_log_std": log_std}
+        outputs = a.head.folded_outputs(self._act(self._main, seen, signal))
         outputs |= {"z": signal} if a.kind == "nmn" else {}
         return {**outputs, "state_out": state_out}
 
     def _recur(self, seen, prev_action, prev_reward, state_in):
         """The last cell's state and the packed state."""
         a = self.architecture
-        played = [a.head.feedback(prev_action, a.action_period), prev_reward]
+        played = [a.head.feedback(prev_action), prev_reward]
         offset = a.seen_size if a.delays_observation else 0
         states, y = [], None
         for (kernel, bias), units in zip(self._cells, a.gru_units, strict=True):
@@ -74,14 +73,6 @@ class StepGraph:
             offset += units
         packed = [seen, *states] if a.delays_observation else states
         return y, packed[0] if len(packed) == 1 else ops.concatenate(packed, axis=-1)
-
-    def _policy(self, raw):
-        """Mean and logarithm of the deviation; offset and factor 1/2 of the log-variance are in the weights."""
-        a = self.architecture
-        mean, log_std = ops.split(raw, [raw.shape[-1] - a.action_size], axis=-1)
-        low, high = ((None if bound is None else 0.5 * bound) for bound in (a.log_var_min, a.log_var_max))
-        log_std = log_std if low is None else ops.maximum(log_std, low)
-        return a.head.mean(mean), log_std if high is None else ops.minimum(log_std, high)
 
 
 def _gru(projected, state, units):
@@ -132,7 +123,7 @@ def _generated(main, seen, signal):
 def _cell_inputs(actor):
     """For each cell the order of rows [inputs, state] in what is joined for it, and the inputs' factors."""
     a = actor.architecture
-    seen, played = a.seen_size, a.head.feedback_inputs * a.action_size
+    seen, played = a.seen_size, a.head.feedback_size
     units, scales = a.gru_units[0], np.ones(seen + played + 1)
     scales[seen : seen + played], scales[-1] = a.feedback_scale, a.reward_scale
     inputs, state = np.arange(seen + played + 1), np.arange(units) + seen + played + 1
@@ -159,13 +150,6 @@ def _fuse_gru(cell, inputs):
     bottom = np.concatenate([recurrent[:, : 2 * units], np.zeros((units, units)), recurrent[:, 2 * units :]], axis=1)
     fused = np.concatenate([top, bottom])[order]
     return fused.astype("float32"), np.concatenate([bias, np.zeros(units)]).astype("float32")
-
-
-def _head_columns(architecture):
-    """Factor and offset on each of the actor's outputs."""
-    factor, offset = np.ones(architecture.policy_units), np.zeros(architecture.policy_units)
-    factor[-architecture.action_size :], offset[-architecture.action_size :] = 0.5, 0.5 * architecture.log_var_offset
-    return factor, offset
 
 
 def _with_head(layers, head):

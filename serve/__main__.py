@@ -27,7 +27,11 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
     parser.add_argument("--port", type=_port, default=8000, help="port, 0 for any free one (%(default)s)")
-    parser.add_argument("--zoo", metavar="PATH", help="directory of published agents (NMN_ZOO, or the zoo shipped)")
+    parser.add_argument(
+        "--zoo",
+        metavar="PATH",
+        help="directory of published agents, or hf://user/name on the Hugging Face Hub (NMN_ZOO, or the zoo shipped)",
+    )
     parser.add_argument("--agents", nargs="+", metavar="NAME", help="agents to serve (every one of the zoo)")
     parser.add_argument(
         "--store",
@@ -84,9 +88,10 @@ def main(argv: Sequence[str] | None = None) -> None:
             "Add --store sqlite:///sessions.db (one machine) or --store redis://HOST:PORT/0, or leave --workers out."
         )
     try:
+        settings = workers.settle_zoo(settings)
         agents = workers.load_agents(settings)
         app = workers.make_app(settings, agents)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, ImportError) as error:
         _refuse(str(error))
     listener = _listen(host, port)
     print(_greeting(_url(listener), agents), flush=True)

@@ -121,15 +121,17 @@ class StepAnswer(msgspec.Struct, Generic[Row], omit_defaults=True):
     z: Row | None = None
     action_mean: Row | None = None
     action_log_std: Row | None = None
+    logits: Row | None = None
 
 
 class OneStepAnswer(StepAnswer[list[float]]):
     """The action to play, how many steps were taken, and what else was asked for, in a session of `batch` 1.
 
-    `action`: A numbers, environment units.
+    `action`: A numbers, environment units; of a discrete action the numbers of the choices.
     `step`: steps taken since the session was opened or reset.
     `z`: the neuromodulatory signal, Z numbers; absent where the agent has none.
-    `action_mean`, `action_log_std`: the policy, A numbers in network units.
+    `action_mean`, `action_log_std`: the policy, A numbers in network units; absent where actions are discrete.
+    `logits`: the policy of a discrete action, a number for each choice of each dimension; else absent.
     """
 
 
@@ -151,15 +153,21 @@ class Box(msgspec.Struct):
     high: list[float | None]
 
 
+class Actions(Box):
+    """Bounds of an action, and for a discrete one the numbers of choices, whole numbers from `low`; else null."""
+
+    sizes: list[int] | None
+
+
 class AgentCard(msgspec.Struct):
-    """A served agent."""
+    """A served agent. Its observation is the environment's, flattened as `gymnasium.spaces.flatten` does it."""
 
     name: str
     kind: str
     env_id: str
     env_kwargs: dict[str, Any]
     observation: Box
-    action: Box
+    action: Actions
     state_size: int
     signal_size: int
     sha256: str
@@ -187,7 +195,9 @@ def describe(name: str, agent: OnnxAgent) -> AgentCard:
         env_id=agent.env_id,
         env_kwargs=agent.env_kwargs,
         observation=Box(about["observation_low"], about["observation_high"]),
-        action=Box(about["action_low"], about["action_high"]),
+        action=Actions(
+            about["action_low"], about["action_high"], None if agent.action_sizes is None else [*agent.action_sizes]
+        ),
         state_size=agent.state_size,
         signal_size=agent.signal_size,
         sha256=agent.sha256,

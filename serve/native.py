@@ -29,7 +29,7 @@ CREATE = msgspec.json.Decoder(messages.Create)
 EMPTY = msgspec.json.Decoder(messages.Empty)
 ONE_STEP, MANY_STEPS = msgspec.json.Decoder(messages.OneStep), msgspec.json.Decoder(messages.ManySteps)
 SNAPSHOT = msgspec.json.Decoder(messages.Snapshot)
-Includable = Literal["z", "action_mean", "action_log_std"]
+Includable = Literal["z", "action_mean", "action_log_std", "logits"]
 INCLUDABLE: tuple[str, ...] = get_args(Includable)
 INCLUDE = {"include": Annotated[list[Includable], msgspec.Meta(description="Further outputs, separated by commas.")]}
 MEMBERS = {name: name for name in ("observation", "prev_action", "prev_reward", "state")}
@@ -302,7 +302,7 @@ def included_outputs(query: Mapping[str, str]) -> list[str]:
 
 
 def _step_answer(session: Session, agent: OnnxAgent, included: Sequence[str]) -> messages.StepAnswer[Any]:
-    """What the last step gave; of outputs that the agent does not have (z of an RNN) nothing."""
+    """What the last step gave; of outputs that the agent does not have (z of an RNN, say) nothing."""
     if session.batch == 1 and not included:  # the action comes first in the record
         return messages.StepAnswer(np.frombuffer(session.record, np.float32, agent.action_size).tolist(), session.step)
     outputs = layout_of(agent).answered(session)

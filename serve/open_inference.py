@@ -209,7 +209,7 @@ def _inputs(agent: OnnxAgent) -> dict[str, int]:
 
 def _outputs(agent: OnnxAgent) -> dict[str, int]:
     signal = {"z": agent.signal_size} if agent.signal_size else {}
-    policy = dict.fromkeys(("action", "action_mean", "action_log_std"), agent.action_size)
+    policy = {name: agent.output_sizes[name] for name in ("action", *agent.policy_outputs)}
     return {**policy, **signal, "state_out": agent.state_size}
 
 

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Mapping
+from itertools import pairwise
 from secrets import randbits
 
 import msgspec
@@ -63,11 +64,11 @@ class Layout:
 
     A memory is what a step starts from beside the observation: previous action (A), previous reward (1) and state (S).
     A row holds the memory that the next step starts from (its reward is filled in then), the memory that the last step
-    started from, and what else the last step gave: `action_mean`, `action_log_std`, `z`.
+    started from, and what else the last step gave: the policy (`action_mean`, `action_log_std`, or `logits`), `z`.
     """
 
     def __init__(self, agent: OnnxAgent):
-        action, signal = agent.action_size, agent.signal_size
+        action = agent.action_size
         memory = action + 1 + agent.state_size
         self.action = slice(0, action)
         """Within a memory, which starts at the record's first column."""
@@ -75,16 +76,12 @@ class Layout:
         self.state = slice(action + 1, memory)
         self.now = slice(0, memory)
         self.before = slice(memory, 2 * memory)
-        ends = np.cumsum([2 * memory, action, action, signal]).tolist()
-        self.outputs = {
-            "action": self.action,
-            "action_mean": slice(ends[0], ends[1]),
-            "action_log_std": slice(ends[1], ends[2]),
-            **({"z": slice(ends[2], ends[3])} if signal else {}),
-            "state_out": self.state,
-        }
+        others = [*agent.policy_outputs, *(["z"] if agent.signal_size else [])]
+        ends = np.cumsum([2 * memory, *(agent.output_sizes[name] for name in others)]).tolist()
+        places = {name: slice(*place) for name, place in zip(others, pairwise(ends), strict=True)}
+        self.outputs = {"action": self.action, **places, "state_out": self.state}
         """The agent's outputs by name."""
-        self.width = ends[3]
+        self.width = ends[-1]
 
     def rows(self, session: Session) -> np.ndarray:
         """Return a session's record, float32 (N, width), read-only."""

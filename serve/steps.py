@@ -167,7 +167,7 @@ def _run(agent: OnnxAgent, planned: Sequence[PlannedStep], offsets: Sequence[int
     for step, (first, last) in zip(planned, pairwise(offsets), strict=True):
         if step.session.seed is not None:
             rng = np.random.default_rng([step.session.seed, step.session.draws])
-            drawn = {name: outputs[name][first:last] for name in ("action_mean", "action_log_std")}
+            drawn = {name: outputs[name][first:last] for name in agent.policy_outputs}
             rows[first:last, layout.action] = agent.sample(drawn, rng)
     return rows
 

@@ -43,6 +43,17 @@ class Settings(msgspec.Struct, frozen=True):
     """Directory where several processes leave what they have counted."""
 
 
+def settle_zoo(settings: Settings) -> Settings:
+    """Name the zoo by its directory. One on the Hub is downloaded here, so that every process serves the same commit.
+
+    Raises:
+        OSError, ValueError, ImportError: it cannot be had.
+    """
+    from nmn_keras import zoo
+
+    return replace(settings, zoo=str(zoo.directory(settings.zoo)))
+
+
 def load_agents(settings: Settings) -> "dict[str, OnnxAgent]":
     """Return the agents to serve by name.
 

@@ -5,16 +5,16 @@ import pytest
 
 @pytest.fixture(scope="session")
 def resettable_fast():
-    from tiny_agents import Resettable
+    from tiny_agents import Resettable, tiny_agent
 
-    return Resettable("fast")
+    return Resettable(tiny_agent("fast"))
 
 
 @pytest.fixture(scope="session")
 def resettable_paper():
-    from tiny_agents import Resettable
+    from tiny_agents import Resettable, tiny_agent
 
-    return Resettable("paper")
+    return Resettable(tiny_agent("paper"))
 
 
 @pytest.fixture

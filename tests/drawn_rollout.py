@@ -29,14 +29,13 @@ def play(architecture, weights, steps, ends, segment_steps, seed=0, explored=Non
             states.append(state)
         before = (observation, action, reward, keep)
         output, _, state = references.network_step(a, weights, *before[:3], state)
-        mean, log_var = references.policy(a, output)
-        noise = rng.normal(size=mean.shape) * explored[t, :, None]
-        drawn = mean + np.exp(0.5 * log_var) * noise
+        parameters = references.packed_policy(a, output)
+        drawn = draw(a, parameters, explored[t, :, None], rng)
         action = np.asarray(a.to_environment(drawn))
         successor = observation + 0.3 * rng.normal(size=observation.shape)
         reward = rng.normal(size=(rows, 1)) - np.abs(action).sum(axis=1, keepdims=True)
         ended = ends[t] != ""
-        row = (*before, successor, action, drawn, mean, log_var, reward[:, 0], ends[t] == "terminated", ended)
+        row = (*before, successor, action, drawn, parameters, reward[:, 0], ends[t] == "terminated", ended)
         columns.append(row)
         keep = 1.0 - ended[:, None]
         fresh = rng.normal(size=observation.shape)
@@ -44,3 +43,14 @@ def play(architecture, weights, steps, ends, segment_steps, seed=0, explored=Non
         action, reward, state = action * keep, reward * keep, state * keep
     arrays = [np.stack(column).astype("float32") for column in zip(*columns, strict=True)]
     return Rollout(*arrays, explored.astype("float32"), np.stack(states).astype("float32"))
+
+
+def draw(architecture, parameters, explored, rng):
+    """Actions `(N, A)`, network units; where nothing is explored, the policy's mode."""
+    if architecture.action_head == "categorical":
+        parts = references.probabilities(architecture, parameters)
+        sampled = [[rng.choice(len(p), p=p) for p in part] for part in parts]
+        likeliest = [part.argmax(axis=-1) for part in parts]
+        return np.where(explored, np.transpose(sampled), np.transpose(likeliest))
+    mean, log_var = np.split(parameters, 2, axis=-1)
+    return mean + np.exp(0.5 * log_var) * rng.normal(size=mean.shape) * explored

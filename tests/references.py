@@ -106,6 +106,8 @@ def network_step(architecture, weights, observation, prev_action, prev_reward, s
         seen, hidden = state[:, : observation.shape[1]], state[:, observation.shape[1] :]
     if a.action_head == "direction":
         prev_action = on_circle(prev_action, a.action_period)
+    elif a.action_head == "categorical":
+        prev_action = one_hot(a, prev_action)
     elif a.action_period is not None:
         prev_action = prev_action - a.action_period * np.floor(prev_action / a.action_period)
     y = np.concatenate([seen, prev_action * a.feedback_scale, prev_reward * a.reward_scale], 1)
@@ -133,6 +135,47 @@ def readout(architecture, left, observation, context):
         activation = None if len(left) == 4 else a.activation
         y = layer(y, signal, *(left.pop(0) for _ in range(4)), activation)
     return y, signal if a.kind == "nmn" else None
+
+
+def one_hot(architecture, action):
+    """A 1 for each dimension's choice, environment units, nothing for other numbers: `(..., sum of sizes)`."""
+    found = np.zeros((*action.shape[:-1], sum(architecture.action_sizes)))
+    for *where, i in np.ndindex(action.shape):
+        first, size = int(architecture.action_offset[i]), architecture.action_sizes[i]
+        choice = round(float(action[(*where, i)])) - first
+        if 0 <= choice < size:
+            found[(*where, sum(architecture.action_sizes[:i]) + choice)] = 1.0
+    return found
+
+
+def packed_policy(architecture, output):
+    """Actor output `(..., outputs)` to the head's packed policy."""
+    if architecture.action_head == "categorical":
+        return output
+    return np.concatenate(policy(architecture, output), axis=-1)
+
+
+def log_prob(architecture, parameters, action):
+    """Log-probability `(...)` of actions `(..., A)`, network units, under packed policies."""
+    if architecture.action_head != "categorical":
+        return gaussian_log_prob(action, *np.split(parameters, 2, axis=-1))
+    parts = probabilities(architecture, parameters)
+    chosen = [np.take_along_axis(p, np.int64(action[..., [i]]), axis=-1)[..., 0] for i, p in enumerate(parts)]
+    return np.log(np.prod(chosen, axis=0))
+
+
+def kl(architecture, parameters, new_parameters):
+    """KL(old || new) `(...)` of packed policies."""
+    if architecture.action_head != "categorical":
+        return gaussian_kl(*np.split(parameters, 2, axis=-1), *np.split(new_parameters, 2, axis=-1))
+    pairs = zip(probabilities(architecture, parameters), probabilities(architecture, new_parameters), strict=True)
+    return sum((p * np.log(p / q)).sum(axis=-1) for p, q in pairs)
+
+
+def probabilities(architecture, logits):
+    """Of each dimension's choices, a list of `(..., size)`."""
+    parts = np.split(np.float64(logits), np.cumsum(architecture.action_sizes)[:-1], axis=-1)
+    return [np.exp(part) / np.exp(part).sum(axis=-1, keepdims=True) for part in parts]
 
 
 def policy(architecture, output):
@@ -172,7 +215,8 @@ def parameter_count(architecture, outputs):
     """Weights of a network, counted by hand from the layer sizes."""
     a, total = architecture, 0
     seen = a.observation_size * (1 if a.observation_period is None else 2)
-    width = seen + a.action_size * (2 if a.action_head == "direction" else 1) + 1
+    fed_back = {"gaussian": a.action_size, "direction": 2 * a.action_size, "categorical": sum(a.action_sizes or ())}
+    width = seen + fed_back[a.action_head] + 1
     for units in a.gru_units:
         total += units * (3 * (width + units + 1) if a.cell == "gru" else 3 * width + 2 * units + 2)
         width = units

@@ -6,7 +6,8 @@ import gymnasium
 import keras
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict
+from gymnasium.spaces import Box, Discrete, Sequence
+from gymnasium.vector import SyncVectorEnv
 from tiny_agents import LAYERS, RECIPES, assert_identical, perturb, snapshot, tiny_agent
 from tiny_envs import Faulty, Patchwork, Unsupported
 
@@ -245,10 +246,12 @@ def refused(call, agent, error, message):
         ({"validation_episodes": -1}, "`validation_episodes` must be an integer >= 0"),
         ({"env": "b9"}, "Unknown environment. Known: b1, .*Received: 'b9'"),
         ({"env": None}, "`env` is missing: a short name"),
-        ({"env": "CartPole-v1"}, r"action space is not supported. Supported: a Box.*Received: Discrete\(2\)"),
+        ({"env": "CartPole-v1"}, r"does not fit the agent.*sizes \(1, 1\). Received: \(4, 1\)"),
+        ({"env": lambda: Unsupported(VECTOR, Discrete(2))}, r"numbers of choices are None .*Received: \(2,\)"),
+        ({"env": SyncVectorEnv([Faulty] * 3)}, r"as many environments .* in an update .* 4. Received: 3"),
         ({"env": "Pendulum-v1"}, r"does not fit the agent.*sizes \(1, 1\). Received: \(3, 1\)"),
-        ({"env": lambda: Unsupported(Box(0, 255, (8, 8, 3), np.uint8), VECTOR)}, "observation space is not supp.*8, 3"),
-        ({"env": lambda: Unsupported(Dict(x=VECTOR), VECTOR)}, "observation space is not supported.*Dict"),
+        ({"env": lambda: Unsupported(Box(0, 255, (8, 8, 3), np.uint8), VECTOR)}, r"Received: \(192, 1\)"),
+        ({"env": lambda: Unsupported(Sequence(VECTOR), VECTOR)}, "observation space is not supported.*Sequence"),
         ({"env": lambda: Unsupported(VECTOR, Box(0, 3, (1,), np.int32))}, "floating-point numbers.*int32"),
         ({"env": lambda: Unsupported(VECTOR, VECTOR)}, r"bounds exceed the environment's, \[-1.\] to \[1.\]"),
     ],

@@ -16,7 +16,7 @@ from tiny_runs import OPTIONS, TEST_EPISODES, UPDATES, tree
 
 from nmn_keras import ActorCritic, OnnxAgent, checkpoint, cli, presets, recipes
 
-COMMANDS = ("train", "evaluate", "export", "publish", "reproduce", "zoo")
+COMMANDS = ("train", "evaluate", "export", "publish", "push", "reproduce", "zoo")
 
 
 def run(capsys, *arguments):
@@ -93,6 +93,9 @@ def test_the_command_is_installed_and_is_a_module():
         ("evaluate nobody --episodes 1.5", "argument --episodes: must be a positive integer. Received: '1.5'"),
         ("export nobody out", "nmn export: Unknown agent. Known: "),
         ("publish b1-nmn nowhere", "nmn publish: No whole checkpoint found"),
+        ("push hf://ann/b1", "required: agent"),
+        ("push hf://ann/b1 nobody", "nmn push: Unknown agent. Known: "),
+        ("push ann/b1 b1-nmn", "nmn push: That is no address of an agent on the Hub. Accepted is hf://user/name or"),
         ("zoo nobody", "nmn zoo: Unknown agent. Known: "),
         ("zoo --zoo nowhere", "nmn zoo: There is no zoo here."),
     ],

@@ -232,7 +232,7 @@ def test_an_expired_session_is_told_from_an_unknown_one(connect):
     [
         ({"transport": "carrier pigeon"}, "Accepted: http, websocket. Received: 'carrier pigeon'"),
         ({"url": "127.0.0.1:8000"}, "must look like http://127.0.0.1:8000. Received: '127"),
-        ({"include": ("z", "q")}, "takes z, action_mean, action_log_std. Received: q"),
+        ({"include": ("z", "q")}, "takes z, action_mean, action_log_std, logits. Received: q"),
         ({"timeout": 0}, "`timeout` must be a positive number of seconds. Received: 0"),
         ({"retries": -1}, "`retries` must be a whole number from 0. Received: -1"),
         ({"session": "s", "seed": 1}, "keeps its own settings.* Received with `session`: seed=1"),

@@ -415,8 +415,10 @@ def test_foreign_environments_are_vectorised():
 @pytest.mark.parametrize(
     ("source", "kwargs", "error", "words"),
     [
-        (3, {}, TypeError, "zero-argument factory are accepted. Received: 3"),
-        (MovingTargetVectorEnv(2), {}, TypeError, "Not an environment"),
+        (3, {}, TypeError, "Not an environment. .*Received: 3"),
+        (MovingTargetVectorEnv(2), {"alpha_max": 8.0}, TypeError, "Not an env|take no arguments.*alpha_max"),
+        (MovingTargetVectorEnv(3), {}, (TypeError, ValueError), "Not an env|2 are needed. Received: 3"),
+        (lambda: MovingTargetVectorEnv(3), {}, (TypeError, ValueError), "makes a vector env|2 are needed. Received: 3"),
         (MovingTargetEnv(), {}, ValueError, "has no spec"),
         (envs.make_vec("b1", 2).spec, {}, ValueError, "spec of a vector environment"),
         (lambda: 3, {}, TypeError, "Received: int"),

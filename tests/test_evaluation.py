@@ -3,7 +3,9 @@ import math
 import gymnasium
 import numpy as np
 import pytest
-from tiny_envs import Faulty, Patchwork
+from gymnasium.spaces import Box, Dict
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from tiny_envs import Faulty, Patchwork, Unsupported
 
 from nmn_keras import OnnxAgent, envs, evaluation
 from nmn_keras.baselines import BayesOptimalPolicy
@@ -60,6 +62,18 @@ def test_scores_of_uneven_episodes_against_what_the_environments_recorded():
     assert "share" not in scores
 
 
+@pytest.mark.parametrize("mode", AutoresetMode)
+def test_a_vector_environment_is_scored_in_rounds_whatever_its_mode(mode, monkeypatch):
+    monkeypatch.setattr(evaluation, "_BATCH", 4)
+    expected = evaluation.play_episodes(Scripted(3), Patchwork, 10, seed=5)
+    env = SyncVectorEnv([Patchwork] * 4, autoreset_mode=mode)
+    for source in (env, env, lambda: SyncVectorEnv([Patchwork] * 4, autoreset_mode=mode)):
+        scores = evaluation.play_episodes(Scripted(3), source, 10, seed=5)
+        for name, values in expected.items():
+            np.testing.assert_array_equal(scores[name], values, err_msg=name)
+    env.reset()  # it was left open
+
+
 def test_episodes_beyond_one_batch_are_all_played(monkeypatch):
     monkeypatch.setattr(evaluation, "_BATCH", 4)
     scores = evaluation.play_episodes(Scripted(), "b1", 10, env_kwargs=SHORT)
@@ -101,6 +115,9 @@ def test_any_way_to_name_an_environment_gives_the_same_scores():
     assert score("nmn_keras/MovingTarget-v0", **SHORT) == expected
     env = gymnasium.make("nmn_keras/MovingTarget-v0", **SHORT)
     assert score(env) == score(env.spec) == expected
+    assert score(envs.make_vec("b1", 5, **SHORT)) == score(lambda: envs.make_vec("b1", 5, **SHORT)) | {
+        name: expected[name] for name in ("optimal_discounted_return", "share")
+    }
 
 
 def test_another_task_is_not_measured_against_the_benchmark():
@@ -186,8 +203,8 @@ def test_environments_that_do_not_fit_are_refused(exported):
     for misfit in (agent, OnnxAgent(directory / "policy.onnx"), BayesOptimalPolicy()):
         with pytest.raises(ValueError, match=r"Received: .*\(2, 3\)"):
             evaluation.evaluate(misfit, "Pendulum-v1", 2)
-    with pytest.raises(ValueError, match=r"action space is not supported.*Received: Discrete\(2\)"):
-        evaluation.evaluate(agent, "CartPole-v1", 2)
+    with pytest.raises(ValueError, match=r"action space is not supported.*Received: Dict"):
+        evaluation.evaluate(agent, lambda: Unsupported(Box(-1, 1, (1,)), Dict(a=Box(-1, 1, (1,)))), 2)
     with pytest.raises(ValueError, match=r"Unknown environment. Known: b1, .*Received: 'b9'"):
         evaluation.evaluate(agent, "b9", 2)
 

@@ -9,7 +9,7 @@ import onnx
 import pytest
 import references
 from tiny_agents import EXTRA, LAYERS, perturb
-from tiny_envs import Patchwork
+from tiny_envs import Menu, Patchwork
 
 from nmn_keras import ActorCritic, Architecture, OnnxAgent, contract
 from nmn_keras.export import FILES, export_agent
@@ -54,6 +54,7 @@ ARCHITECTURES = {
         action_period=6.0,
         log_var_max=-1.5,
     ),
+    "nmn of choices": lambda: Architecture.for_env(Menu, **LAYERS, feedback_scale=0.5),
     "rnn of a direction": lambda: Architecture(
         kind="rnn",
         observation_size=2,
@@ -148,10 +149,13 @@ def test_the_graph_is_the_network_of_the_equations(pair):
 
     def reference(observation, prev_action, prev_reward, state):
         output, signal, state = references.network_step(a, weights, observation, prev_action, prev_reward, state)
+        outputs = {"state_out": state} | ({} if signal is None else {"z": signal})
+        if a.action_head == "categorical":
+            chosen = [p.argmax(axis=-1) for p in references.probabilities(a, output)]
+            return outputs | {"action": np.stack(chosen, axis=-1) + a.action_low, "logits": output}
         mean, log_var = references.policy(a, output)
         action = references.environment_action(a, mean)
-        outputs = {"action": action, "action_mean": mean, "action_log_std": log_var / 2, "state_out": state}
-        return outputs | ({} if signal is None else {"z": signal})
+        return outputs | {"action": action, "action_mean": mean, "action_log_std": log_var / 2}
 
     compare(chain(reference, agent, inputs), chain(OnnxAgent(directory / "policy.onnx").step, agent, inputs))
 
@@ -166,7 +170,8 @@ def test_the_file_follows_the_contract(pair):
         "prev_reward": 1,
         "state_in": a.state_size,
     }
-    outputs = {"action": a.action_size, "action_mean": a.action_size, "action_log_std": a.action_size}
+    policy = {"logits": 5} if a.action_sizes else {"action_mean": a.action_size, "action_log_std": a.action_size}
+    outputs = {"action": a.action_size, **policy}
     outputs |= {"state_out": a.state_size} | ({"z": a.signal_units} if a.kind == "nmn" else {})
     for tensors, expected in ((model.graph.input, widths), (model.graph.output, outputs)):
         shapes = {t.name: [d.dim_param or d.dim_value for d in t.type.tensor_type.shape.dim] for t in tensors}
@@ -221,7 +226,8 @@ def test_z_is_locked_by_keeping_all_but_the_observation(pair):
     locked = [onnx_agent.step(observation, action, reward, state) for observation, *_ in inputs[6:]]
     for outputs in locked[1:]:
         np.testing.assert_array_equal(outputs["z"], locked[0]["z"])
-        assert (outputs["action_mean"] != locked[0]["action_mean"]).all()
+        policy = contract.POLICY_OUTPUTS[agent.architecture.action_head][0]
+        assert (outputs[policy] != locked[0][policy]).all()
     assert (np.ptp(moved["z"], axis=0).max(axis=1) > 0.01).all()
 
 

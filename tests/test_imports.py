@@ -20,6 +20,7 @@ LIGHT = (
     "nmn_keras.runtime",
     "nmn_keras.zoo",
     "nmn_keras.card",
+    "nmn_keras.hub",
     "nmn_keras.checkpoint",
     "nmn_keras.client",
     "nmn_keras.client.streams",
@@ -41,7 +42,8 @@ import importlib, json, sys
 found = {}
 for name in sys.argv[1:]:
     importlib.import_module(name)
-    found[name] = sorted({"keras", "tensorflow", "jax", "torch", "onnx", "matplotlib"} & set(sys.modules))
+    heavy = {"keras", "tensorflow", "jax", "torch", "onnx", "matplotlib", "huggingface_hub"}
+    found[name] = sorted(heavy & set(sys.modules))
 print(json.dumps(found))
 """
     done = subprocess.run([sys.executable, "-c", script, *LIGHT], cwd=ROOT, capture_output=True, text=True)

@@ -1,9 +1,10 @@
 import dataclasses
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from tiny_envs import Faulty, Patchwork
+from tiny_envs import Faulty, Menu, Patchwork
 
 from nmn_keras import envs, rollout
 from nmn_keras.architecture import Architecture
@@ -18,7 +19,7 @@ def scripted(observation, prev_action, prev_reward, state):
     """A policy whose memory counts its steps and whose mean mixes all inputs."""
     weights = np.float32([0.3, -0.2, 0.1])
     mean = observation[:, :1] * weights + np.float32(0.1) * prev_action + np.float32(0.01) * prev_reward
-    return mean, np.float32([[-1.0, 0.0, 1.0]]) + 0 * mean, state + 1
+    return np.concatenate([mean, np.float32([[-1.0, 0.0, 1.0]]) + 0 * mean], axis=1), state + 1
 
 
 def play(seed, recipe=RECIPE, policy=scripted):
@@ -36,7 +37,7 @@ def test_shapes_and_types(played):
     shapes = {name: array.shape for name, array in played.arrays().items()}
     assert shapes.pop("actor_state") == (segments, N, PATCHWORK.state_size)
     sizes = {"observation": 2, "successor": 2, "prev_reward": 1, "keep": 1, "prev_action": 3, "played": 3}
-    sizes |= {"action": 3, "mean": 3, "log_var": 3}
+    sizes |= {"action": 3, "policy": 6}
     for name, shape in shapes.items():
         assert shape == ((STEPS, N, sizes[name]) if name in sizes else (STEPS, N)), name
     assert {array.dtype.name for array in played.arrays().values()} == {"float32"}
@@ -66,12 +67,72 @@ def test_every_column_is_what_one_environment_would_have_given(played):
     assert 0 < played.terminated.sum() < played.ended.sum()  # both ways to end occurred
 
 
+class TwoModes(SyncVectorEnv):
+    """Steps that only reset are spoilt, so that nobody can use them unnoticed."""
+
+    def step(self, actions):
+        ignored = self._autoreset_envs & (self.autoreset_mode is AutoresetMode.NEXT_STEP)
+        observations, rewards, *rest = super().step(actions)
+        return observations, np.where(ignored, np.nan, rewards), *rest
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED])
+def test_a_rollout_does_not_depend_on_how_episodes_are_begun_anew(played, mode):
+    env = TwoModes([Patchwork] * N, autoreset_mode=mode)
+    other = rollout.play(env, scripted, PATCHWORK, STEPS, RECIPE, np.random.default_rng(7))
+    for name, array in played.arrays().items():
+        np.testing.assert_array_equal(array, getattr(other, name), err_msg=name)
+    assert (played.ended.std(axis=1) > 0).sum() > 5  # the rows did not keep step
+
+
+def test_gymnasium_s_own_vector_environment_is_played_without_its_empty_steps():
+    """CartPole's cannot be reset at once where a pole has fallen: it takes a step that does nothing else."""
+    env = gymnasium.make_vec("CartPole-v1", 5, vectorization_mode="vector_entry_point")
+    architecture = Architecture.for_env(env)
+
+    def policy(observation, prev_action, prev_reward, state):
+        assert (state[:, 0] == 0).sum() == (prev_reward == 0).sum()  # an episode begins with empty memory
+        return np.zeros((5, 2), "float32"), state + 1
+
+    played = rollout.play(env, policy, architecture, 60, RECIPE, np.random.default_rng(1))
+    assert played.ended.sum() > 10 and (played.reward == 1.0).all()
+    for n in range(5):
+        begins = [0, *(np.flatnonzero(played.ended[:-1, n]) + 1)]
+        assert (np.abs(played.observation[begins, n]) <= 0.05).all()
+        np.testing.assert_array_equal(np.flatnonzero(played.keep[:, n, 0] == 0), begins)
+        for t in np.setdiff1d(np.arange(59), played.ended[:, n].nonzero()[0]):
+            np.testing.assert_array_equal(played.successor[t, n], played.observation[t + 1, n])
+        single = gymnasium.make("CartPole-v1").unwrapped
+        for t in range(60):  # every recorded step is one of the single environment
+            single.reset()
+            single.state = played.observation[t, n].astype(float)
+            after, _, terminated, _, _ = single.step(int(played.played[t, n, 0]))
+            np.testing.assert_allclose(after, played.successor[t, n], atol=1e-5)
+            assert terminated == played.terminated[t, n]
+
+
+def test_choices_and_nested_observations_are_played():
+    architecture = Architecture.for_env(Menu, gru_units=(2,), signal_units=1)
+
+    def policy(observation, prev_action, prev_reward, state):
+        np.testing.assert_array_equal(observation[:, :5].argmax(axis=1) * (prev_reward[:, 0] > 0), prev_action[:, 0])
+        return np.float32([[1.0, 0.0, -1.0, 0.3, 0.0]] * N), state
+
+    played = rollout.play(envs.make_vec(Menu, N), policy, architecture, STEPS, RECIPE, np.random.default_rng(2))
+    chosen = played.played - [0, -1]
+    np.testing.assert_array_equal(chosen, played.action)
+    np.testing.assert_array_equal(played.reward, chosen @ [1.0, 10.0])
+    assert (played.action[played.explored == 0] == 0).all()
+    sampled = played.action[played.explored == 1]
+    assert {*sampled[:, 0]} == {0, 1, 2} and {*sampled[:, 1]} == {0, 1}
+    assert sampled[:, 0].mean() == pytest.approx((np.exp(0) + 2 * np.exp(-1)) / np.exp([1, 0, -1]).sum(), abs=0.3)
+    assert rollout.summary(played.reward, played.policy, architecture.head).keys() >= {"entropy"}
+
+
 def test_actions_follow_the_policy_and_respect_every_dimension(played):
     inputs = (played.observation, played.prev_action, played.prev_reward)
     steps = [scripted(*step, np.zeros((N, 4))) for step in zip(*inputs, strict=True)]
-    means, log_vars, _ = zip(*steps, strict=True)
-    np.testing.assert_array_equal(played.mean, np.stack(means))
-    np.testing.assert_array_equal(played.log_var, np.stack(log_vars))
+    np.testing.assert_array_equal(played.policy, np.stack([policy for policy, _ in steps]))
     scale, offset = np.float32([2.0, 0.125, 1.0]), np.float32([1.0, 0.625, 0.0])  # half ranges and middles
     low, high = Patchwork.action_space.low, Patchwork.action_space.high
     np.testing.assert_allclose(played.played, np.clip(played.action * scale + offset, low, high), rtol=1e-6)
@@ -83,7 +144,7 @@ def test_actions_follow_the_policy_and_respect_every_dimension(played):
 def test_noise_is_standard_where_the_segment_explores_and_absent_elsewhere():
     many = [play(seed)[0] for seed in range(30)]
     explored = np.stack([r.explored for r in many])
-    noise = np.stack([(r.action - r.mean) / np.exp(0.5 * r.log_var) for r in many])
+    noise = np.stack([(r.action - r.policy[..., :3]) / np.exp(0.5 * r.policy[..., 3:]) for r in many])
     assert not noise[explored == 0].any()
     sampled = noise[explored == 1]
     error = 1 / np.sqrt(sampled.size)
@@ -100,7 +161,7 @@ def test_the_generator_alone_decides(played):
     for name, array in played.arrays().items():
         np.testing.assert_array_equal(array, getattr(again, name), err_msg=name)
     assert (played.observation != other.observation).any()
-    assert (played.action - played.mean != other.action - other.mean).any()
+    assert (played.action - played.policy[..., :3] != other.action - other.policy[..., :3]).any()
 
 
 def test_benchmark_rollouts_link_up_across_their_ends():
@@ -108,7 +169,7 @@ def test_benchmark_rollouts_link_up_across_their_ends():
     architecture = Architecture.for_env("b1")
 
     def policy(observation, prev_action, prev_reward, state):
-        return 0.2 * observation, 0 * observation, state
+        return np.concatenate([0.2 * observation, 0 * observation], axis=1), state
 
     played = rollout.play(env, policy, architecture, 21, RECIPE, np.random.default_rng(0))
     ends = np.zeros((21, N))
@@ -124,7 +185,7 @@ def test_benchmark_rollouts_link_up_across_their_ends():
 
 def test_summary_against_a_loop(played):
     benchmark = envs.BENCHMARKS["b1"]
-    logs = rollout.summary(played.reward, played.log_var, benchmark)
+    logs = rollout.summary(played.reward, played.policy, PATCHWORK.head, benchmark)
     returns, discounted = np.zeros(N), np.zeros(N)
     for t in range(STEPS):
         returns += played.reward[t]
@@ -134,7 +195,7 @@ def test_summary_against_a_loop(played):
     assert logs["discounted_return"] == pytest.approx(discounted.mean(), rel=1e-5)
     assert logs["share"] == pytest.approx(discounted.mean() / benchmark.optimal_return(STEPS, 0.998), rel=1e-5)
     assert logs["deviation"] == pytest.approx(np.exp([-0.5, 0.0, 0.5]).mean(), rel=1e-5)
-    assert "share" not in rollout.summary(played.reward, played.log_var)
+    assert "share" not in rollout.summary(played.reward, played.policy, PATCHWORK.head)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +213,7 @@ def test_bad_numbers_are_refused_with_step_and_environment(what, bad, message):
     architecture = Architecture.for_env(Faulty)
 
     def policy(observation, prev_action, prev_reward, state):
-        return 0 * observation, 0 * observation, state
+        return np.zeros((len(observation), 2), "float32"), state
 
     with pytest.raises(ValueError, match=message):
         rollout.play(env, policy, architecture, 6, RECIPE, np.random.default_rng(0))
@@ -160,8 +221,8 @@ def test_bad_numbers_are_refused_with_step_and_environment(what, bad, message):
 
 def test_a_policy_that_overflows_is_not_blamed_on_the_environment():
     def policy(*inputs):
-        mean, log_var, state = scripted(*inputs)
-        return mean, log_var + np.float32(200.0), state
+        policy, state = scripted(*inputs)
+        return policy + np.float32([0.0] * 3 + [200.0] * 3), state
 
     with pytest.raises(FloatingPointError, match="non-finite action at step 0"):
         play(0, policy=policy)

@@ -29,8 +29,8 @@ def tiny_agent(recipe="fast", seed=3, **fields):
 class Resettable:
     """A compiled agent that can be put back to where it began, since compiling takes seconds."""
 
-    def __init__(self, recipe):
-        self.agent = tiny_agent(recipe)
+    def __init__(self, agent):
+        self.agent = agent
         self.agent.compile()
         self._initial = [array(variable) for variable in self._variables()]
 

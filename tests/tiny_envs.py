@@ -2,7 +2,7 @@
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
 
 class Patchwork(gymnasium.Env):
@@ -67,3 +67,37 @@ class Unsupported(gymnasium.Env):
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         return self.observation_space.sample(), {}
+
+
+class Menu(gymnasium.Env):
+    """Observations that are not one vector, actions that are not real numbers; episodes of 3 to 9 steps.
+
+    It answers what it was given: the first part of an observation is the last action. It refuses what is not in its
+    action space, and its episodes end as those of `Patchwork`.
+    """
+
+    observation_space = Dict(
+        {
+            "last": MultiDiscrete([3, 2]),
+            "pair": Tuple((Discrete(3, start=5), MultiBinary(2))),
+            "sheet": Box(-1.0, 1.0, (2, 2), np.float64),
+        }
+    )
+    action_space = MultiDiscrete([3, 2], start=[0, -1])
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.length, self.taken = int(self.np_random.integers(3, 10)), 0
+        return self._observe(np.zeros(2, int)), {}
+
+    def step(self, action):
+        if not self.action_space.contains(action):
+            raise ValueError(f"{action!r} lies outside of {self.action_space}")
+        self.taken += 1
+        ended, even = self.taken == self.length, self.length % 2 == 0
+        chosen = action - self.action_space.start
+        return self._observe(chosen), float(chosen @ [1.0, 10.0]), ended and even, ended and not even, {}
+
+    def _observe(self, chosen):
+        pair = (np.int64(5 + self.taken % 3), np.array([self.taken % 2, self.length % 2], np.int8))
+        return {"last": chosen, "pair": pair, "sheet": np.full((2, 2), (self.taken + 10 * self.length) / 100)}

@@ -47,7 +47,7 @@ class AgentClient(SessionClient):
         seed: of the samples.
         ttl_seconds: how long the session is kept after its last use; None = the server's default.
         session: id of a session to go on with, without settings of a new one (`batch` to `ttl_seconds`).
-        include: further outputs of every step: "z", "action_mean", "action_log_std", or several of them.
+        include: further outputs of every step: "z", "action_mean", "action_log_std", "logits", or several of them.
         timeout: seconds to wait for an answer before it counts as lost.
         retries: how often a request is sent again at most.
 

@@ -23,7 +23,8 @@ def play(
 
     Args:
         env: a Gymnasium environment, or a vector environment of N = `client.batch` whose autoreset mode is SAME_STEP or
-            DISABLED. Actions outside its action space are not clipped here.
+            DISABLED. Its observations are flattened as `gymnasium.spaces.flatten` does it; actions outside its action
+            space are not clipped here.
         client: its session.
         episodes: how many; of a vector environment, how many each of its N environments plays.
         seed: of the environment's first reset; None leaves its generator as it is.
@@ -38,19 +39,22 @@ def play(
     """
     if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
         raise ValueError(f"`episodes` must be a positive integer. Received: {episodes!r}")
+    from nmn_keras import spaces  # and with it Gymnasium, which the rest of the client does without
+
     envs = getattr(env, "num_envs", None)
     if client.batch != (envs or 1):
         raise ValueError(f"A session of batch {client.batch} steps as many environments. Received: {envs or 1}")
     if envs is not None:
         _check_autoreset(env)
+    found = spaces.describe(env)
     if client.steps:
         client.begin_episode()
     play_them = _play_one if envs is None else _play_many
-    return play_them(env, client, episodes, seed, options)
+    return play_them(env, found, client, episodes, seed, options)
 
 
 def _play_one(
-    env: Any, client: AgentClient, episodes: int, seed: int | None, options: dict[str, Any] | None
+    env: Any, found: Any, client: AgentClient, episodes: int, seed: int | None, options: dict[str, Any] | None
 ) -> list[float]:
     returns: list[float] = []
     reward = None
@@ -60,8 +64,8 @@ def _play_one(
         observation, _ = env.reset(seed=None if returns else seed, options=options)
         total, ended = 0.0, False
         while not ended:
-            action = client.step(np.ravel(observation), reward)
-            observation, reward, terminated, truncated, _ = env.step(_as_action(action, env.action_space))
+            action = client.step(found.row(observation), reward)
+            observation, reward, terminated, truncated, _ = env.step(found.action(action))
             total += float(reward)
             ended = terminated or truncated
         returns.append(total)
@@ -69,15 +73,18 @@ def _play_one(
 
 
 def _play_many(
-    env: Any, client: AgentClient, episodes: int, seed: int | None, options: dict[str, Any] | None
+    env: Any, found: Any, client: AgentClient, episodes: int, seed: int | None, options: dict[str, Any] | None
 ) -> list[float]:
     observation, _ = env.reset(seed=seed, options=options)
     returns = np.zeros((episodes, env.num_envs))
     played = np.zeros(env.num_envs, int)
     reward = None
     while played.min() < episodes:
-        action = client.step(_as_rows(observation, client), None if reward is None else _one_or_many(reward, client))
-        observation, reward, terminated, truncated, _ = env.step(_as_action(action, env.action_space))
+        rows = found.rows(observation, env.observation_space)
+        sent = None if reward is None else _one_or_many(reward, client)
+        action = client.step(_one_or_many(rows, client), sent)
+        actions = found.actions(np.reshape(action, (client.batch, -1)))
+        observation, reward, terminated, truncated, _ = env.step(actions)
         counted = np.flatnonzero(played < episodes)
         returns[played[counted], counted] += reward[counted]
         ended = terminated | truncated
@@ -97,14 +104,5 @@ def _check_autoreset(env: Any) -> None:
         raise ValueError(f"Unsupported autoreset_mode. Accepted: SAME_STEP, DISABLED. Received: {mode}")
 
 
-def _as_action(action: np.ndarray, space: Any) -> np.ndarray:
-    return action.astype(space.dtype).reshape(space.shape)
-
-
-def _as_rows(observation: Any, client: AgentClient) -> np.ndarray:
-    rows = np.reshape(observation, (client.batch, -1))
+def _one_or_many(rows: np.ndarray, client: AgentClient) -> Any:
     return rows[0] if client.batch == 1 else rows
-
-
-def _one_or_many(reward: np.ndarray, client: AgentClient) -> Any:
-    return reward[0] if client.batch == 1 else reward

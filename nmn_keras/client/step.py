@@ -22,6 +22,8 @@ class Step:
     """(A,), network units: the policy's mean, if it was asked for."""
     action_log_std: np.ndarray | None = None
     """(A,), network units: the logarithm of its standard deviation, if it was asked for."""
+    logits: np.ndarray | None = None
+    """A number for each choice of a discrete action, one dimension after the other, if it was asked for."""
 
 
 INCLUDABLE = tuple(field.name for field in fields(Step) if field.name not in ("action", "step"))

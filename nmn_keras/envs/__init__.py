@@ -1,11 +1,13 @@
 """The benchmarks: registration with Gymnasium, short names, and one way to make any environment.
 
 Importing this module registers `nmn_keras/MovingTarget-v0` (b1), `nmn_keras/WindyNavigation-v0` (b2) and
-`nmn_keras/TwoTargets-v0` (b3), and loads neither Keras nor TensorFlow.
+`nmn_keras/TwoTargets-v0` (b3), besides `nmn_keras/Trial-v0` (several episodes of one task as one) and
+`nmn_keras/Bandit-v0`, and loads neither Keras nor TensorFlow.
 """
 
+import contextlib
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -17,10 +19,12 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from nmn_keras import optima
 from nmn_keras.baselines import bayes_optimal_return
 from nmn_keras.envs.checks import check_num_envs
+from nmn_keras.envs.trial import Trial as Trial
 
-Factory = Callable[[], gymnasium.Env]
-EnvLike = str | EnvSpec | gymnasium.Env | Factory
-"""A short name ("b1"), a Gymnasium id, a spec, an environment that has one, or a factory."""
+Factory = Callable[[], gymnasium.Env | VectorEnv]
+EnvLike = str | EnvSpec | gymnasium.Env | VectorEnv | Factory
+"""A short name ("b1"), a Gymnasium id, a spec, an environment that has one, a vector environment, or a factory of an
+environment or of a vector environment."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,8 @@ for _benchmark in _LISTED:
         vector_entry_point=f"nmn_keras.envs.gym:{_class}VectorEnv",
         max_episode_steps=_benchmark.episode_steps,
     )
+gymnasium.register(id="nmn_keras/Trial-v0", entry_point="nmn_keras.envs.trial:make_trial")
+gymnasium.register(id="nmn_keras/Bandit-v0", entry_point="nmn_keras.envs.bandit:Bandit")
 
 
 def resolve(name: str) -> str:
@@ -116,7 +122,7 @@ def resolve(name: str) -> str:
         ) from error
 
 
-def make(env: EnvLike, **kwargs: Any) -> gymnasium.Env:
+def make(env: EnvLike, /, **kwargs: Any) -> gymnasium.Env:
     """Make one environment.
 
     Args:
@@ -130,29 +136,117 @@ def make(env: EnvLike, **kwargs: Any) -> gymnasium.Env:
     source = _source(env)
     if isinstance(source, EnvSpec):
         return gymnasium.make(source, **kwargs)
-    return _call(source, kwargs)
+    made = _call(source, kwargs)
+    if isinstance(made, VectorEnv):
+        made.close()
+        raise TypeError(
+            f"The factory makes a vector environment. One that makes a single one is accepted. Received: {made}"
+        )
+    return made
 
 
-def make_vec(env: EnvLike, num_envs: int, **kwargs: Any) -> VectorEnv:
+def make_vec(env: EnvLike, num_envs: int, /, **kwargs: Any) -> VectorEnv:
     """Make N environments that reset themselves on the step an episode ends (SAME_STEP).
 
     The benchmarks step all N at once in numpy; other environments, and benchmarks inside
-    wrappers, are stepped one by one by `SyncVectorEnv`.
+    wrappers, are stepped one by one by `SyncVectorEnv`. A vector environment that is given, or that a factory makes,
+    stays as it is, its autoreset mode too.
 
     Args:
         env: what to make, see `make`.
         num_envs: N.
-        **kwargs: for `gymnasium.make_vec`; none are accepted with a factory.
+        **kwargs: for `gymnasium.make_vec`; none are accepted with a factory or a vector environment.
 
     Raises:
         TypeError: if `env` is none of `EnvLike`, or a factory returns no environment.
-        ValueError: if the name is unknown, an environment has no spec, or N is not from 1.
+        ValueError: if the name is unknown, an environment has no spec, N is not from 1, or a vector environment has
+            another number of environments.
     """
-    check_num_envs(num_envs)
+    made = _make_vec(env, num_envs, kwargs)
+    if made.num_envs != num_envs:
+        if made is not env:
+            made.close()
+        raise ValueError(
+            f"The vector environment has another number of environments. {num_envs} are needed. "
+            f"Received: {made.num_envs}, {made}"
+        )
+    return made
+
+
+@contextlib.contextmanager
+def open_vec(env: EnvLike, num_envs: int, /, **kwargs: Any) -> Iterator[VectorEnv]:
+    """Make N environments and close them in the end.
+
+    A vector environment that is given, or that a factory makes, keeps its own N; one that is given stays open.
+
+    Args:
+        env: what to make, see `make_vec`.
+        num_envs: N of what is made here.
+        **kwargs: see `make_vec`.
+    """
+    made = _make_vec(env, num_envs, kwargs)
+    try:
+        yield made
+    finally:
+        if made is not env:
+            made.close()
+
+
+@contextlib.contextmanager
+def open_any(env: EnvLike, /, **kwargs: Any) -> Iterator[gymnasium.Env | VectorEnv]:
+    """Make one environment, to look at, and close it in the end; a vector environment stands for itself.
+
+    Args:
+        env: what to make, see `make_vec`.
+        **kwargs: see `make_vec`.
+    """
+    if isinstance(env, VectorEnv):
+        _refuse_arguments(kwargs)
+        yield env
+        return
     source = _source(env)
-    mode = AutoresetMode.SAME_STEP
+    made = gymnasium.make(source, **kwargs) if isinstance(source, EnvSpec) else _call(source, kwargs)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def identity(env: EnvLike | None) -> tuple[str | None, dict[str, Any]]:
+    """Return the id and the arguments by which an environment is made; no id where it is more than these say.
+
+    Args:
+        env: what `make_vec` takes, or None. A string is given back as it is.
+    """
+    if env is None or isinstance(env, str):
+        return env, {}
+    spec = getattr(env, "spec", env)
+    if not isinstance(spec, EnvSpec) or spec.additional_wrappers:
+        return None, {}
+    kwargs = dict(spec.kwargs)
+    if isinstance(env, VectorEnv):
+        added = {
+            name: kwargs.pop(name, None) for name in ("num_envs", "vectorization_mode", "vector_kwargs", "wrappers")
+        }
+        plain = set(added["vector_kwargs"] or {}) <= {"autoreset_mode", "copy"}
+        # Wrappers around it are not in its spec; those within, and further settings, cannot be written down.
+        if env.unwrapped is not env or added["wrappers"] or not plain:
+            return None, {}
+    return spec.id, kwargs
+
+
+def _make_vec(env: EnvLike, num_envs: int, kwargs: dict[str, Any]) -> VectorEnv:
+    check_num_envs(num_envs)
+    if isinstance(env, VectorEnv):
+        _refuse_arguments(kwargs)
+        return env
+    source, mode = _source(env), AutoresetMode.SAME_STEP
     if not isinstance(source, EnvSpec):
-        return SyncVectorEnv([partial(_call, source, kwargs)] * num_envs, autoreset_mode=mode)
+        first = _call(source, kwargs)
+        if isinstance(first, VectorEnv):
+            return first
+        factories: list[Any] = [lambda: first, *[source] * (num_envs - 1)]
+        return SyncVectorEnv(factories, autoreset_mode=mode)
     native = source.id in {entry.env_id for entry in BENCHMARKS.values()}
     if native and not source.additional_wrappers:
         return gymnasium.make_vec(source, num_envs, vectorization_mode="vector_entry_point", **kwargs)
@@ -180,22 +274,27 @@ def _source(env: EnvLike) -> EnvSpec | Factory:
     if isinstance(env, VectorEnv) or not callable(env):
         raise TypeError(
             "Not an environment. A short name, a Gymnasium id, an EnvSpec, a gymnasium.Env with a "
-            f"spec or a zero-argument factory are accepted. Received: {env!r}"
+            "spec or a zero-argument factory are accepted, and to train and evaluate a VectorEnv. "
+            f"Received: {env!r}"
         )
     return env
 
 
-def _call(factory: Factory, kwargs: dict[str, Any]) -> gymnasium.Env:
+def _call(factory: Factory, kwargs: dict[str, Any]) -> gymnasium.Env | VectorEnv:
     """Return what a factory makes."""
+    _refuse_arguments(kwargs)
+    env = factory()
+    if not isinstance(env, gymnasium.Env | VectorEnv):
+        raise TypeError(
+            "The factory does not make an environment. A function that returns a gymnasium.Env or a "
+            f"gymnasium.vector.VectorEnv is accepted. Received: {type(env).__name__}"
+        )
+    return env
+
+
+def _refuse_arguments(kwargs: dict[str, Any]) -> None:
     if kwargs:
         raise TypeError(
-            "A factory takes no arguments. Arguments are accepted with an id, a spec or an "
+            "A factory and a vector environment take no arguments. Arguments are accepted with an id, a spec or an "
             f"environment. Received: {', '.join(kwargs)}"
         )
-    env = factory()
-    if not isinstance(env, gymnasium.Env):
-        raise TypeError(
-            "The factory does not make an environment. A function that returns a gymnasium.Env is "
-            f"accepted. Received: {type(env).__name__}"
-        )
-    return env

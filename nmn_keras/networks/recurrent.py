@@ -151,7 +151,7 @@ class RecurrentNetwork(keras.Model):
         """The cells' input: observation of the network's kind, last action and reward, scaled."""
         a = self.architecture
         seen = seen if previous is None else previous
-        played = a.head.feedback(prev_action, a.action_period)
+        played = a.head.feedback(prev_action)
         scaled = [_scale(played, a.feedback_scale), _scale(prev_reward, a.reward_scale)]
         return ops.concatenate([seen, *scaled], axis=-1)
 

@@ -7,7 +7,6 @@ packed states `(M, S)` before each segment.
 from keras import ops
 
 from nmn_keras import losses, returns
-from nmn_keras.action_heads import split_policy
 
 _INPUTS = ("observation", "prev_action", "prev_reward", "keep")
 
@@ -37,8 +36,8 @@ def prepare(critic, recipe, rollout):
     inputs = {name: cut(rollout[name]) for name in _INPUTS}
     actor_batch = {
         **inputs,
-        **{name: cut(rollout[name]) for name in ("action", "mean", "log_var")},
-        # A mean that was played says nothing of its neighbours: no advantage, no policy gradient.
+        **{name: cut(rollout[name]) for name in ("action", "policy")},
+        # A mode that was played says nothing of its neighbours: no advantage, no policy gradient.
         "advantage": cut(returns.normalise(advantage[:steps]) * rollout["explored"][:steps]),
         "actor_state": _merge(rollout["actor_state"][: steps // segment]),
     }
@@ -78,11 +77,11 @@ def concatenate(batches):
 def actor_loss(actor, recipe, batch, coefficients):
     """Policy loss of a batch and its KL divergence from the policy that played."""
     output, _ = actor.sequence(*(batch[n] for n in _INPUTS[:3]), batch["actor_state"], batch["keep"])
-    mean, log_var = split_policy(actor.architecture, output)
-    period = actor.architecture.head.period
-    old = losses.gaussian_log_prob(batch["action"], batch["mean"], batch["log_var"], period)
-    ratio = ops.exp(losses.gaussian_log_prob(batch["action"], mean, log_var, period) - old)
-    kl = ops.mean(losses.gaussian_kl(batch["mean"], batch["log_var"], mean, log_var, period))
+    head = actor.architecture.head
+    policy = head.policy(output)
+    old = head.log_prob(batch["policy"], batch["action"])
+    ratio = ops.exp(head.log_prob(policy, batch["action"]) - old)
+    kl = ops.mean(head.kl(batch["policy"], policy))
     return recipe.policy_loss(ratio, batch["advantage"], kl, coefficients), kl
 
 

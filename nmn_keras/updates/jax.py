@@ -45,7 +45,7 @@ def compile_together(agent, play):
 
     Returns:
         Function of lists, one element per agent: agents, draws, critic buffers, `(minibatches, coefficients)`. It
-        changes the agents' weights and optimisers and gives, per agent, rewards and log-variances of the rollout,
+        changes the agents' weights and optimisers and gives, per agent, rewards and policies of the rollout,
         the critic's batch and the logs.
     """
     parts = (agent.actor, agent.critic, agent.optimizers.actor, agent.optimizers.critic)
@@ -54,7 +54,7 @@ def compile_together(agent, play):
         with _scope(agent.actor, values[0]):
             played = play(agent.actor, agent.recipe, draws)
         values, current, logs = _update(parts, agent.recipe, values, played, buffer, *plan)
-        return values, (played["reward"], played["log_var"]), current, logs
+        return values, (played["reward"], played["policy"]), current, logs
 
     @jax.jit
     def pure(*each):

@@ -28,6 +28,10 @@ ARCHITECTURES = {
         reward_scale=0.3, log_var_min=-1.5,
     ),
     "rnn": Architecture("rnn", 1, 1, (4,), 0, hidden_units=(3,), activation="relu"),
+    "nmn of choices": Architecture(
+        "nmn", 2, 2, (3,), 2, "tanh", (3,), action_low=(0.0, -1.0), action_high=(2.0, 0.0), action_offset=(0.0, -1.0),
+        action_head="categorical", action_sizes=(3, 2),
+    ),
 }  # fmt: skip
 FAST = FastRecipe(segment_steps=SEGMENT, discount=0.9, trace=0.8)
 PAPER = PaperRecipe(segment_steps=SEGMENT, trained_steps=None, discount=0.9, trace=0.8)
@@ -137,12 +141,12 @@ def test_segments_are_slices_of_the_rollout(kind):
     actor_batch, critic_batch, _ = prepared(kind)
     rollout = played(kind)
     shared = ("observation", "prev_action", "prev_reward", "keep")
-    for name in (*shared, "action", "mean", "log_var"):
+    for name in (*shared, "action", "policy"):
         assert_array_equal(actor_batch[name], segments(rollout[name]))
     for name in shared:
         assert_array_equal(critic_batch[name], actor_batch[name])
     assert actor_batch["keep"].min() == 0.0
-    assert actor_batch.keys() == {*shared, "action", "mean", "log_var", "advantage", "actor_state"}
+    assert actor_batch.keys() == {*shared, "action", "policy", "advantage", "actor_state"}
     assert critic_batch.keys() == {*shared, "target", "critic_state"}
 
 
@@ -165,9 +169,8 @@ def test_running_the_segments_is_running_the_whole(kind):
     for role, data in (("actor", actor_batch), ("critic", critic_batch)):
         arrays = (*(data[name] for name in names), data[f"{role}_state"], data["keep"])
         found[role], _ = on_tensors(network(kind, role).sequence, *arrays)
-    mean, log_var = references.policy(ARCHITECTURES[kind], found["actor"])
-    assert_allclose(mean, actor_batch["mean"], **CLOSE)
-    assert_allclose(log_var, actor_batch["log_var"], **CLOSE)
+    parameters = references.packed_policy(ARCHITECTURES[kind], found["actor"])
+    assert_allclose(parameters, actor_batch["policy"], **CLOSE)
     values, _ = critic_reference(kind, played(kind))
     assert_allclose(found["critic"][..., 0], segments(values), **CLOSE)
 
@@ -239,7 +242,7 @@ def test_means_that_were_played_have_no_advantage():
     explored = segments(rollout["explored"])
     assert (advantage[explored == 0.0] == 0.0).all()
     assert (advantage[explored == 1.0] != 0.0).all()
-    assert_array_equal(rollout["action"][:SEGMENT, 0], rollout["mean"][:SEGMENT, 0])
+    assert_array_equal(rollout["action"][:SEGMENT, 0], rollout["policy"][:SEGMENT, 0, :1])
 
 
 # Taking and joining
@@ -274,10 +277,10 @@ def actor_reference(kind, data, weights):
     names = ("observation", "prev_action", "prev_reward", "actor_state", "keep")
     inputs = (data[name] for name in names)
     output, _ = references.network_sequence(ARCHITECTURES[kind], weights, *inputs)
-    new, old = references.policy(ARCHITECTURES[kind], output), (data["mean"], data["log_var"])
-    difference = references.gaussian_log_prob(data["action"], *new)
-    difference -= references.gaussian_log_prob(data["action"], *old)
-    return np.exp(difference), references.gaussian_kl(*old, *new).mean()
+    a, old = ARCHITECTURES[kind], data["policy"]
+    new = references.packed_policy(a, output)
+    difference = references.log_prob(a, new, data["action"]) - references.log_prob(a, old, data["action"])
+    return np.exp(difference), references.kl(a, old, new).mean()
 
 
 @pytest.mark.parametrize("kind", ARCHITECTURES)

@@ -13,7 +13,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from on_backend import compiled, on_tensors, value_and_gradients
 
 from nmn_keras import presets
-from nmn_keras.action_heads import split_policy
 from nmn_keras.actor_critic import ActorCritic
 from nmn_keras.architecture import Architecture
 from nmn_keras.networks import build_network, count_parameters
@@ -31,6 +30,14 @@ CASES = {
     "nmn of directions": Architecture(
         "nmn", 2, 2, (4, 3), 2, "relu", (5,), action_scale=(3.0, 3.0), action_offset=(0.5, 0.0),
         action_head="direction", action_period=6.0, feedback_scale=0.5, observation_period=4.0,
+    ),
+    "nmn of choices": Architecture(
+        "nmn", 2, 2, (4,), 3, "relu", (5,), action_low=(0.0, 3.0), action_high=(2.0, 4.0), action_offset=(0.0, 3.0),
+        action_head="categorical", action_sizes=(3, 2), feedback_scale=0.5,
+    ),
+    "rnn of one choice": Architecture(
+        "rnn", 2, 1, (4,), 0, hidden_units=(3,), action_low=(-1.0,), action_high=(2.0,), action_offset=(-1.0,),
+        action_head="categorical", action_sizes=(4,),
     ),
     "rnn": Architecture("rnn", 2, 1, (4,), 0, hidden_units=(5, 3), activation="relu"),
     "rnn of two GRUs without hidden layers": Architecture(
@@ -52,6 +59,7 @@ CASES = {
     "hyper": Architecture("hyper", 2, 1, (4, 3), 2, "tanh", (4, 3), "tanh"),
     "hyper without hidden layers": Architecture("hyper", 3, 2, (3,), 2, hidden_units=(), observation_period=3.0),
 }  # fmt: skip
+CHOICE = {"action_head": "categorical", "action_sizes": (3,), "action_low": (0.0,), "action_high": (2.0,)}
 EVERY_FIELD = Architecture(
     "nmn", 3, 2, (4, 3), 2, "sigmoid", (3, 2), "tanh", 4.0, (-1.0, None), (2.0, 2.0), (1.5, 1.5),
     (0.0, -1.0), "direction", 3.0, 0.3, 0.1, -2.0, -5.0, 1.5, "nbrc", True,
@@ -75,6 +83,9 @@ def draw_inputs(architecture, seed=5):
     keep = np.ones((STEPS, ROWS, 1))
     keep[0, 1] = keep[4, 2] = 0.0
     sequences = [rng.normal(size=(STEPS, ROWS, size)) for size in sizes]
+    if a.action_head == "categorical":  # now and then a number that is none of the choices
+        low, high = a.bounds()
+        sequences[1] = rng.integers(low, high + 2, sequences[1].shape).astype(float)
     sequences[1:] = [x * keep for x in sequences[1:]]
     arrays = (*sequences, rng.normal(size=(ROWS, a.state_size)), keep)
     return [x.astype("float32") for x in arrays]
@@ -334,6 +345,11 @@ def test_actions_without_bounds_and_scale_are_the_network_s():
     assert_array_equal(CASES["nmn"].to_environment(action), action)
 
 
+def split_policy(architecture, output):
+    """Mean and log-variance of a head's packed policy."""
+    return np.split(on_tensors(architecture.head.policy, output), 2, axis=-1)
+
+
 @pytest.mark.parametrize(
     ("low", "high", "expected"),
     [
@@ -346,7 +362,7 @@ def test_actions_without_bounds_and_scale_are_the_network_s():
 def test_log_variance_is_offset_then_bounded(low, high, expected):
     a = dataclasses.replace(CASES["nmn"], log_var_offset=-1.0, log_var_min=low, log_var_max=high)
     output = np.array([[7.0, -2.0], [8.0, 1.5], [9.0, 6.0]], "float32")
-    mean, log_var = on_tensors(lambda x: split_policy(a, x), output)
+    mean, log_var = split_policy(a, output)
     assert_array_equal(mean[:, 0], [7.0, 8.0, 9.0])
     assert_array_equal(log_var[:, 0], expected)
 
@@ -354,7 +370,7 @@ def test_log_variance_is_offset_then_bounded(low, high, expected):
 def test_output_is_split_in_means_then_log_variances():
     output = np.arange(24, dtype="float32").reshape(2, 2, 6)
     a = dataclasses.replace(CASES["nmn"], action_size=3, log_var_offset=-2.0)
-    mean, log_var = on_tensors(lambda x: split_policy(a, x), output)
+    mean, log_var = split_policy(a, output)
     assert_array_equal(mean, output[..., :3])
     assert_array_equal(log_var, output[..., 3:] - 2.0)
 
@@ -365,11 +381,28 @@ def test_a_direction_is_the_angle_of_a_vector():
     length = np.array([[[2.0, 0.5], [1.0, 3.0]], [[0.7, 1.0], [4.0, 0.1]]])
     vector = [length * np.cos(np.pi * half_turns), length * np.sin(np.pi * half_turns)]
     output = np.concatenate([*vector, half_turns], axis=-1).astype("float32")
-    mean, log_var = on_tensors(lambda x: split_policy(a, x), output)
+    mean, log_var = split_policy(a, output)
     assert_allclose(np.cos(np.pi * mean), np.cos(np.pi * half_turns), atol=1e-5)
     assert_allclose(np.sin(np.pi * mean), np.sin(np.pi * half_turns), atol=1e-5)
     assert_allclose(log_var, half_turns - 1.0, atol=1e-6)
-    assert np.isfinite(on_tensors(lambda x: split_policy(a, x)[0], np.zeros((3, 6), "float32"))).all()
+    assert np.isfinite(split_policy(a, np.zeros((3, 6), "float32"))[0]).all()
+
+
+def test_choices_are_sampled_by_their_probabilities_and_the_likeliest_without_noise():
+    a, rng = CASES["nmn of choices"], np.random.default_rng(3)
+    logits = rng.normal(size=(1, a.head.policy_size)).astype("float32")
+    drawn = a.head.sample(np.tile(logits, (20_000, 1)), a.head.noise(rng, (20_000,)))
+    likeliest = a.head.sample(logits, np.zeros_like(logits))
+    for i, expected in enumerate(references.probabilities(a, logits)):
+        found = np.bincount(drawn[:, i].astype(int), minlength=len(expected[0])) / len(drawn)
+        assert_allclose(found, expected[0], atol=0.02)  # five deviations
+        assert likeliest[0, i] == expected.argmax()
+    inside = on_tensors(lambda x: a.head.sample(x, 0.0, keras.ops), logits)
+    assert_array_equal(inside, likeliest)
+    assert_array_equal(a.to_environment(drawn).min(axis=0), [0.0, 3.0])
+    assert_array_equal(a.to_environment(drawn).max(axis=0), [2.0, 4.0])
+    entropy = -sum((p * np.log(p)).sum() for p in references.probabilities(a, logits))
+    assert a.head.summary(np.tile(logits, (4, 3, 1)))["entropy"] == pytest.approx(entropy, rel=1e-5)
 
 
 @pytest.mark.parametrize(("low", "start"), [(None, -2.5), ((-2.5, -2.5), -2.5), ((1.0, 0.0), (1.0, 0.0))])
@@ -399,16 +432,17 @@ def test_feedback_of_a_direction_repeats_each_turn():
 # Architecture
 
 
-@pytest.mark.parametrize("name", [*presets.ARCHITECTURES, "every field"])
+@pytest.mark.parametrize("name", [*presets.ARCHITECTURES, "every field", "nmn of choices"])
 def test_architecture_survives_json(name):
-    architecture = presets.ARCHITECTURES.get(name, EVERY_FIELD)
+    architecture = presets.ARCHITECTURES.get(name, CASES.get(name, EVERY_FIELD))
     text = json.dumps(architecture.get_config(), allow_nan=False)
     assert Architecture.from_config(json.loads(text)) == architecture
 
 
 def test_every_field_differs_from_its_default():
     for field in dataclasses.fields(Architecture):
-        assert getattr(EVERY_FIELD, field.name) != field.default, field.name
+        one = CASES["nmn of choices"] if field.name == "action_sizes" else EVERY_FIELD
+        assert getattr(one, field.name) != field.default, field.name
 
 
 def test_packed_state_is_laid_out_in_order():
@@ -448,7 +482,13 @@ def test_packed_state_is_laid_out_in_order():
         ),
         ({"action_low": (3.0,), "action_high": (2.0,)}, "`action_low` must lie below `action_high`"),
         ({"action_scale": (0.0,)}, "`action_scale` must be finite and not 0"),
-        ({"action_head": "categorical"}, "`action_head` must be one of ('gaussian', 'direction'). Received: action_h"),
+        ({"action_head": "beta"}, "must be one of ('gaussian', 'direction', 'categorical'). Received: action_head='be"),
+        ({"action_head": "categorical"}, "one positive integer per action dimension (1). Received: action_sizes=None"),
+        ({"action_sizes": (2,)}, "is for the categorical head alone. Received: action_head='gaussian', action_sizes="),
+        (CHOICE | {"action_sizes": (3, 2)}, "positive integer per action dimension (1). Received: action_sizes=(3, 2)"),
+        (CHOICE | {"action_sizes": (0,)}, "positive integer per action dimension (1). Received: action_sizes=(0,)"),
+        (CHOICE | {"action_high": (3.0,)}, "`action_high` the last choice, and nothing is periodic"),
+        (CHOICE | {"action_scale": (2.0,)}, "`action_scale` 1, `action_low` the offset"),
         ({"action_head": "direction"}, "'direction' needs an `action_period` of 2.0 times `action_scale`. Rec"),
         ({"action_period": 2.0, "action_low": (0.0,), "action_high": (1.0,)}, "must be one period apart"),
         ({"action_period": -2.0}, "`action_period` must be positive and finite. Received: action_period=-2.0"),
