@@ -52,12 +52,13 @@ def test_the_code_of_a_page_runs(page, address, clone):
 def test_every_block_says_what_it_is_and_nearly_all_run():
     unknown = [f"{p}:{b.line} {b.language!r}" for p in PAGES for b in BLOCKS[p] if b.language not in (*RUN, *NOT_CODE)]
     assert not unknown, f"name the language of these blocks, `text` for output: {unknown}"
-    for language, at_least in (("python", 0.8), ("sh", 0.35)):
-        code = [block for page in PAGES for block in BLOCKS[page] if block.language == language]
-        left_out = [block.not_run for block in code if block.not_run]
-        assert len(code) > 8 and len(left_out) <= (1 - at_least) * len(code), left_out
-    for reason in (block.not_run for page in PAGES for block in BLOCKS[page] if block.not_run):
-        assert len(reason) > 10 and all((ROOT / name).is_file() for name in re.findall(r"[\w/]+\.(?:py|md)", reason))
+    code = [block for page in PAGES for block in BLOCKS[page] if block.language in RUN]
+    left_out = [block for block in code if block.not_run]
+    assert len(code) > 40 and sum(block.language == "python" for block in left_out) <= 5
+    elsewhere = [re.findall(r"[\w/]+\.(?:py|md)", block.not_run) for block in left_out]
+    assert all((ROOT / name).is_file() for names in elsewhere for name in names), elsewhere
+    assert sum(not names for names in elsewhere) <= 5, "say which test does what these blocks do"
+    assert len(left_out) <= 0.45 * len(code), [(block.line, block.not_run) for block in left_out]
 
 
 def test_a_mark_that_no_longer_fits_fails():
