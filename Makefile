@@ -2,13 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help serve test check clean
+.PHONY: help serve test check docs docs-serve clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make serve   serve the zoo at http://127.0.0.1:8000 (installs the slim server environment)"
 	@echo "make test    run all tests (installs the full environment)"
 	@echo "make check   lint, formatting, types, import contracts"
+	@echo "make docs    the documentation as a site, in site/; make docs-serve shows it while it is written"
 	@echo "make clean   remove the environment"
 
 serve: .venv/serve.stamp
@@ -28,14 +29,27 @@ check: .venv/dev.stamp
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: .venv/docs.stamp
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "Open site/index.html"
+
+docs-serve: .venv/docs.stamp
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --no-strict --dev-addr 127.0.0.1:8001
+
 .venv/serve.stamp: serve/requirements.txt pyproject.toml | .venv/bin/pip
 	$(BIN)/pip install --quiet --requirement serve/requirements.txt
 	$(BIN)/pip install --quiet --no-deps --editable .
 	@touch $@
 
 .venv/dev.stamp: pyproject.toml serve/requirements.txt | .venv/bin/pip
-	$(BIN)/pip install --quiet --editable ".[jax,dev]"
-	@touch $@ .venv/serve.stamp
+	$(BIN)/pip install --quiet --editable ".[jax,dev,docs]"
+	@touch $@ .venv/serve.stamp .venv/docs.stamp
+
+# The server's slim environment is enough: nothing of the package that needs Keras is imported.
+.venv/docs.stamp: pyproject.toml | .venv/serve.stamp
+	$(BIN)/pip install --quiet $$($(BIN)/python -c "import tomllib; \
+	  print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['docs'])")
+	@touch $@
 
 .venv/bin/pip:
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || \
