@@ -33,7 +33,7 @@ def categorical_log_prob(chosen, logits, sizes):
         logits: `(..., sum of sizes)`.
         sizes: number of choices of each dimension.
     """
-    return ops.sum(chosen * log_softmax(logits, sizes), axis=-1)
+    return ops.sum(ops.multiply(chosen, log_softmax(logits, sizes)), axis=-1)
 
 
 def categorical_kl(logits, new_logits, sizes):

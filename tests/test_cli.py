@@ -77,7 +77,7 @@ def test_the_command_is_installed_and_is_a_module():
         ("train b1-nmn --epochs 4.5", "argument --epochs: invalid int value: '4.5'"),
         ("train b1-nmn --clip none", "argument --clip: invalid float value: 'none'"),
         ("train b1-nmn --test-episodes 0", "argument --test-episodes: must be a positive integer. Received: '0'"),
-        ("train b9-nmn", "nmn train: Unknown preset. Known: ['b1-nmn', "),
+        ("train b9-nmn", "nmn train: Unknown preset. Known: ['b1-film', 'b1-hyper', "),
         ("train b1-nmn-depth2", "'b1-nmn-depth0', 'b1-nmn-depth4', 'b1-nmn-sigmoid', 'b1-rnn', 'b1-rnn-depth0', "),
         ("train b1-nmn --seeds 3", "argument --seeds: must be A:B with A < B, such as 0:5. Received: '3'"),
         ("train b1-nmn --seeds 3:3", "argument --seeds: must be A:B with A < B, such as 0:5. Received: '3:3'"),

@@ -11,7 +11,7 @@ from nmn_keras import zoo
 ROOT = Path(__file__).parent.parent
 PAGES = ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
 COMMAND = re.compile(
-    r"\bnmn (?:train|evaluate|publish|reproduce) |\bpython3? (?:-m )?(?:benchmarks|examples|nmn_keras)\b"
+    r"\bnmn (?:train|evaluate|publish|reproduce) |\bpython3? (?:-m |-c \"from )?(?:benchmarks|examples|nmn_keras)\b"
 )
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 PICTURE = re.compile(r"!\[|<img ")

@@ -93,7 +93,7 @@ def test_agents_are_listed_and_described(client, agents):
     assert (card["state_size"], card["signal_size"]) == (agent.state_size, 3)
     assert (card["sha256"], card["env_id"]) == (agent.sha256, agent.env_id)
     assert card["observation"] == {"low": [None, None], "high": [5.0, 5.0]}
-    assert card["action"] == {"low": [-20.0, -20.0], "high": [20.0, 20.0]}
+    assert card["action"] == {"low": [-20.0, -20.0], "high": [20.0, 20.0], "sizes": None}
     assert card["scores"] == {"return": 1.0}
 
 
