@@ -2,12 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help serve test check docs docs-serve clean
+.PHONY: help serve test test-slow check docs docs-serve clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make serve   serve the zoo at http://127.0.0.1:8000 (installs the slim server environment)"
-	@echo "make test    run all tests (installs the full environment)"
+	@echo "make test    run the tests (installs the full environment); make test-slow runs those that are marked slow"
 	@echo "make check   lint, formatting, types, import contracts"
 	@echo "make docs    the documentation as a site, in site/; make docs-serve shows it while it is written"
 	@echo "make clean   remove the environment"
@@ -15,13 +15,16 @@ help:
 serve: .venv/serve.stamp
 	$(BIN)/python -m serve $(ARGS)
 
-# The whole suite on the default backend, then what must hold on every backend on the others.
+# The whole suite but for what is marked slow on the default backend, then what must hold on every backend on the others.
 test: .venv/dev.stamp
-	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(ARGS)
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile -m "not slow" $(ARGS)
 	KERAS_BACKEND=jax $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile tests/backends
 	@if $(BIN)/python -c "import torch" 2>/dev/null; then \
 	  KERAS_BACKEND=torch $(BIN)/python -m pytest tests/backends; \
 	else echo "torch is not installed: its tests were left out"; fi
+
+test-slow: .venv/dev.stamp
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 -m slow $(ARGS)
 
 check: .venv/dev.stamp
 	$(BIN)/ruff check .
