@@ -103,7 +103,8 @@ def main() -> None:
     print(f"    python {' '.join(sys.argv)}\n")
     print(f"| task | needs memory | steps | {' | '.join(LEARNERS)} |\n|{'---|' * (3 + len(LEARNERS))}")
     for name in arguments.tasks:
-        cells = [shown(run_worker(name, learner, arguments.seeds)) for learner in LEARNERS]
+        seeds = [arguments.peer_seeds if learner == "RecurrentPPO" else arguments.seeds for learner in LEARNERS]
+        cells = [shown(run_worker(name, *each)) for each in zip(LEARNERS, seeds, strict=True)]
         print(f"| {name} | {TASKS[name].needs_memory} | {TASKS[name].steps:,} | {' | '.join(cells)} |", flush=True)
 
 
@@ -111,6 +112,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), help="(all)")
     parser.add_argument("--seeds", type=int, default=3, help="trainings of each learner (%(default)s)")
+    parser.add_argument("--peer-seeds", type=int, default=3, help="trainings of RecurrentPPO, slower (%(default)s)")
     parser.add_argument("--worker", choices=LEARNERS, help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -125,10 +127,11 @@ def run_worker(task: str, learner: str, seeds: int) -> list[dict[str, float]]:
 
 
 def shown(scores: list[dict[str, float]]) -> str:
-    """Median, range, processor time of a training."""
+    """Median return, those of the seeds, median processor time of a training."""
     returns = [score["return"] for score in scores]
     seconds = statistics.median(score["seconds"] for score in scores)
-    return f"{statistics.median(returns):.1f} ({min(returns):.1f} to {max(returns):.1f}), {seconds:.0f} s"
+    each = ", ".join(f"{value:.1f}" for value in sorted(returns))
+    return f"**{statistics.median(returns):.1f}** ({each}), {seconds:.0f} s"
 
 
 def train_ours(learner: str, task: Task, seeds) -> list[dict[str, float]]:
@@ -145,7 +148,7 @@ def train_ours(learner: str, task: Task, seeds) -> list[dict[str, float]]:
 
     agent = fresh(0)
     agent.compile()
-    blank = [[np.array(v) for v in optimizer.variables] for optimizer in agent.optimizers]
+    blank = [[np.asarray(v).copy() for v in optimizer.variables] for optimizer in agent.optimizers]
     scores = []
     for seed in seeds:
         agent.set_weights(fresh(seed).get_weights())

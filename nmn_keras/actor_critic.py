@@ -9,6 +9,7 @@ from typing import Any
 
 import keras
 import numpy as np
+from gymnasium.vector import VectorEnv
 from keras import ops
 
 from nmn_keras import callbacks as nmn_callbacks
@@ -181,7 +182,7 @@ class ActorCritic(keras.Model):
         env, run = self._begin(env, episodes, seed, resume, env_kwargs or {})
         if run_dir is not None:
             self._check_run_dir(run_dir, run, resume)
-        with envs.open_vec(env, self.recipe.episodes_per_update, **run.env_kwargs) as vector:
+        with envs.open_vec(env, self.recipe.episodes_per_update, **_arguments(env, run)) as vector:
             self._check_number(vector)
             self.check_env(vector)
             steps = self._rollout_steps(vector)
@@ -257,6 +258,8 @@ class ActorCritic(keras.Model):
             updates = self.run.updates if episodes is None else self._updates(episodes)
             run = dataclasses.replace(self.run, updates=updates)
         else:
+            if env_kwargs and isinstance(env, VectorEnv):
+                raise TypeError(f"A vector environment takes no arguments. Received: env_kwargs={env_kwargs!r}")
             env_id, env_kwargs = environment_identity(env, env_kwargs)
             seed = self.seed if seed is None else _check_integer("seed", seed, 0)
             updates = self._updates(self.recipe.episodes if episodes is None else episodes)
@@ -353,7 +356,7 @@ class ActorCritic(keras.Model):
         due = self.run.update % freq == 0 or self.run.update == self.run.updates
         if not (episodes and due):
             return {}
-        scores = evaluate(self, env, episodes, seed=VALIDATION_SEED, env_kwargs=self.run.env_kwargs)
+        scores = evaluate(self, env, episodes, seed=VALIDATION_SEED, env_kwargs=_arguments(env, self.run))
         shown = ("return", "discounted_return", "share")
         return {f"val_{name}": scores[name] for name in shown if name in scores}
 
@@ -575,6 +578,11 @@ class ActorCritic(keras.Model):
             for i, variable in enumerate(optimizer.variables):
                 variable.assign(arrays[f"{role}/{i}"])
         self.run = Run.restore(state, arrays)
+
+
+def _arguments(env, run):
+    """What a run's environment is made with; one that is made already needs nothing."""
+    return {} if isinstance(env, VectorEnv) else run.env_kwargs
 
 
 def _check_integer(name, value, least):

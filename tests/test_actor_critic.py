@@ -11,7 +11,7 @@ from gymnasium.vector import SyncVectorEnv
 from tiny_agents import LAYERS, RECIPES, assert_identical, perturb, snapshot, tiny_agent
 from tiny_envs import Faulty, Patchwork, Unsupported
 
-from nmn_keras import ActorCritic, Architecture
+from nmn_keras import ActorCritic, Architecture, envs
 from nmn_keras.actor_critic import TrainingDiverged
 from nmn_keras.evaluation import VALIDATION_SEED
 
@@ -261,6 +261,21 @@ def test_fit_refuses_before_anything_changes(fast_agent, tmp_path, arguments, me
     arguments = {"env": "b1", "run_dir": run_dir, **arguments}
     refused(lambda: fast_agent.fit(**arguments), fast_agent, ValueError, message)
     assert not run_dir.exists()
+
+
+def test_a_vector_environment_is_known_by_what_it_was_made_of(fast_agent):
+    many = envs.make_vec("b1", 4, max_episode_steps=50)
+    history = fast_agent.fit(many, episodes=4, validation_episodes=2, verbose=0).history
+    assert "val_share" in history
+    assert (fast_agent.run.env_id, fast_agent.run.env_kwargs) == (
+        "nmn_keras/MovingTarget-v0",
+        {"max_episode_steps": 50},
+    )
+    fast_agent.fit(many, episodes=8, resume=True, verbose=0)  # it was left open
+    assert fast_agent.run.update == 2
+    assert fast_agent.evaluate(episodes=3)["length"] == 50.0
+    with pytest.raises(TypeError, match=r"takes no arguments. Received: env_kwargs=\{'alpha_max': 3.0\}"):
+        fast_agent.fit(many, env_kwargs={"alpha_max": 3.0})
 
 
 def test_a_recipe_that_does_not_fit_the_environment_is_refused(fast_agent):
