@@ -5,6 +5,8 @@ import { flyStraight, lookAhead } from "./policies.js";
 
 /** Milliseconds after which it is said that a plan is being worked out. */
 const NOTICEABLE = 400;
+/** Milliseconds that the timer for it comes later: timers may go off a little early, and what is not yet said then never is. */
+const MARGIN = 20;
 
 /** An actor like those of the server, but told the task: by `foresee` as soon as it is there, and at each step. */
 export class KnownTaskPlayer {
@@ -71,7 +73,7 @@ export class KnownTaskPlayer {
     if (this.#worker === null || this.#failed || this.#ready) return;
     this.#asked = this.#task;
     this.#worker.postMessage({ envId: this.#world.envId, task: this.#task });
-    setTimeout(() => this.#onNews(), NOTICEABLE);
+    setTimeout(() => this.#onNews(), NOTICEABLE + MARGIN);
   }
 
   #receive(plan) {
