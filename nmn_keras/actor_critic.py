@@ -127,7 +127,8 @@ class ActorCritic(keras.Model):
             callbacks: Keras callbacks; the learning rates are the recipe's, whatever a callback sets.
             verbose: 0 silent, 1 or "auto" Keras's progress bar, 2 a line per update.
             resume: continue the run this agent is in, bit for bit as if it had never stopped.
-            run_dir: directory for checkpoints; must not hold anything unless `resume`.
+            run_dir: directory for checkpoints, learning curve and best-validated weights, from which `nmn publish`
+                makes a zoo entry; must not hold anything unless `resume`.
             checkpoint_freq: updates from one checkpoint to the next.
             validation_episodes: full episodes played with the deterministic action every `validation_freq` updates
                 and after the last; their scores are logged as `val_...`.
@@ -305,7 +306,7 @@ class ActorCritic(keras.Model):
     def _callbacks(self, callbacks, verbose, run_dir, checkpoint_freq):
         chosen = [] if callbacks is None else keras.tree.flatten(callbacks)
         if run_dir is not None:
-            chosen.append(nmn_callbacks.RunCheckpoint(run_dir, checkpoint_freq))
+            chosen += nmn_callbacks.recording(run_dir, self.run, checkpoint_freq)
         if verbose in (1, "auto"):
             chosen.append(nmn_callbacks.UpdateProgress(self.run.updates, self.run.update))
         return keras.callbacks.CallbackList(

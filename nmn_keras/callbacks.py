@@ -6,11 +6,13 @@ import io
 import json
 import math
 import signal
+import subprocess
 import threading
 from pathlib import Path
 
 import keras
 
+import nmn_keras
 from nmn_keras.checkpoint import replace_json, replace_text
 
 _SHOWN = ("reward", "discounted_return", "share", "kl", "val_discounted_return", "val_share")
@@ -53,6 +55,31 @@ class RunCheckpoint(keras.callbacks.Callback):
     def on_train_end(self, logs=None):
         """Save what was reached; a run that diverged does not come here and keeps its last good checkpoint."""
         self.model.save(self.run_dir)
+
+
+class Origin(keras.callbacks.Callback):
+    """Note in `origin.json` what made a run, and at which commit; a resumed run keeps its first note."""
+
+    def __init__(self, run_dir, command):
+        super().__init__()
+        self.path, self.command = Path(run_dir) / "origin.json", command
+
+    def on_train_begin(self, logs=None):
+        """Write it, unless it is there."""
+        if not self.path.exists():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            replace_json(self.path, {"command": self.command, "commit": _commit()})
+
+
+def _commit():
+    """The checkout's commit, marked if files differ from it; "unknown" outside a checkout."""
+    git = ["git", "-C", str(Path(__file__).parent)]
+    try:
+        commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+        changes = subprocess.run([*git, "status", "--porcelain", "--", "."], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return f"unknown (version {nmn_keras.__version__})"
+    return commit.stdout.strip() + (" with changes" if changes.stdout else "")
 
 
 class BestWeights(keras.callbacks.Callback):
@@ -108,6 +135,18 @@ class CurveLogger(keras.callbacks.Callback):
         writer.writerows(self.rows)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         replace_text(self.path, table.getvalue())
+
+
+def recording(run_dir, run, checkpoint_freq):
+    """The callbacks by which a run fills its directory."""
+    backend, made = keras.backend.backend(), "a factory" if run.env_id is None else repr(run.env_id)
+    arguments = [made, f"seed={run.seed}", *([f"env_kwargs={run.env_kwargs}"] if run.env_kwargs else [])]
+    return [
+        Origin(run_dir, f"KERAS_BACKEND={backend}, in Python: ActorCritic.fit({', '.join(arguments)})"),
+        BestWeights(run_dir),
+        CurveLogger(Path(run_dir) / "curves.csv"),
+        RunCheckpoint(run_dir, checkpoint_freq),
+    ]
 
 
 @contextlib.contextmanager

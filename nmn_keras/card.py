@@ -38,7 +38,7 @@ the state. `golden.npz` holds {golden} steps of inputs and outputs to test anoth
 ## Scores
 {episodes} full test episodes (seed {test_seed}), empty memory at the start of each; discount {discount}; 95 % intervals
 over episodes.
-The weights are the best-validated over seeds and updates, on other episodes. {references}
+{selection} {references}
 The action served is the deterministic one. The last column is the sampled policy while it learns, as the paper plots
 it; the fast recipe does not play whole episodes.
 
@@ -63,6 +63,10 @@ _KINDS = {
     "rnn": "recurrent (baseline)",
     "film": "recurrent, feature-wise modulated (FiLM)",
     "hyper": "recurrent, weight-generating (hypernetwork)",
+}
+_SELECTIONS = {
+    True: "The weights are the best-validated over seeds and updates, on other episodes.",
+    False: "The weights are those of the last update.",
 }
 _REFERENCES = {
     "optimal_discounted_return": "Bayes optimal: {:.1f} discounted.",
@@ -102,6 +106,7 @@ def model_card(name: str, config: dict, scores: dict, address: str | None = None
         episodes=f"{protocol['episodes']:,}",
         test_seed=protocol["test_seed"],
         discount=protocol["discount"],
+        selection=_SELECTIONS[chosen["validation_discounted_return"] is not None],
         references=" ".join(references),
         table="\n".join([_HEADER, *(_row(run, run is chosen) for run in scores["seeds"])]),
     )

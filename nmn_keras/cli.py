@@ -109,12 +109,13 @@ def _add_publish(commands):
     parser = commands.add_parser(
         "publish",
         help="score the runs of all seeds and write a zoo entry",
-        description="Score finished runs on test episodes and publish the best-validated one.",
+        description="Score finished runs of `nmn train` or ActorCritic.fit on test episodes and publish the "
+        "best-validated one.",
         epilog="Example: nmn publish b1-nmn runs/b1-nmn-fast-s* runs/b1-nmn-paper-s*",
     )
     parser.add_argument("name", help="the agent's name in the zoo")
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run directories")
-    parser.add_argument("--zoo", type=Path, help="default: the checkout's zoo, or $NMN_ZOO")
+    parser.add_argument("--zoo", type=Path, help="made if missing; default: the checkout's zoo, or $NMN_ZOO")
     parser.add_argument("--add", action="store_true", help="keep the seeds that are published and add these")
     parser.add_argument("--episodes", type=positive, default=1000, help="test episodes; default: 1000")
     parser.set_defaults(run=_publish)
@@ -124,7 +125,7 @@ def _publish(arguments):
     from nmn_keras import zoo
     from nmn_keras.publish import publish
 
-    directory = zoo.directory(arguments.zoo)
+    directory = arguments.zoo or zoo.directory()
     publish(arguments.name, arguments.runs, directory, arguments.episodes, arguments.add)
     print((directory / arguments.name / "README.md").read_text())
 

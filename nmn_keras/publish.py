@@ -44,52 +44,66 @@ def publish(name: str, run_dirs, directory, episodes: int = 1000, add: bool = Fa
 
     Args:
         name: the agent's name, "b1-nmn".
-        run_dirs: run directories of `nmn train`, one per seed and recipe, with validated weights.
-        directory: the zoo directory.
+        run_dirs: run directories of `nmn train` or `ActorCritic.fit`, one per seed and recipe. Of one that was
+            validated the best weights are published, else the last; several must all be validated.
+        directory: the zoo directory; one that is missing or empty becomes a zoo.
         episodes: test episodes per seed and kind of action.
         add: keep the seeds of the entry that is there, which must have been scored in the same way; the best of old
             and new ones is published. Else the entry is replaced.
 
     Raises:
-        FileNotFoundError: if there is no zoo.
-        ValueError: if a run is unfinished, was not validated, or is of another environment or kind of network than the
-            others, or has the recipe and seed of another. Nothing is written before all is checked.
+        FileNotFoundError: if the directory holds something else than a zoo.
+        ValueError: if a run is unfinished, one of several was not validated, its environment cannot be made again, it
+            is of another environment or kind of network than the others, or has the recipe and seed of another. Nothing
+            is written before all is checked.
     """
     if not zoo.PLAIN_NAME.fullmatch(name):
         raise ValueError(f"`name` must consist of letters, digits, '.', '_' and '-'. Received: {name!r}")
-    zoo.list_agents(directory)  # a missing or damaged index is found before the work, not after
+    directory = Path(directory)
+    begun = directory.is_dir() and any(directory.iterdir())
+    if begun:
+        zoo.list_agents(directory)  # a missing or damaged index is found before the work, not after
     runs = [_read_run(run_dir) for run_dir in run_dirs]
     earlier = _published_seeds(name, directory, episodes) if add else []
     _check_alike([*earlier, *runs])
     for run in runs:
         run.record |= _score(run.agent, episodes)
     seeds = sorted([*earlier, *runs], key=lambda seed: seed.key)
-    best = max(seeds, key=lambda seed: seed.record["validation_discounted_return"])
+    best = max(seeds, key=lambda seed: seed.record["validation_discounted_return"]) if len(seeds) > 1 else seeds[0]
     scores = _scores(name, seeds, best, episodes)
-    target = Path(directory) / name
+    if not begun:
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "index.json").write_text(json.dumps({"version": zoo.INDEX_VERSION, "agents": {}}) + "\n")
+    target = directory / name
     with tempfile.TemporaryDirectory(dir=directory) as temporary:
         written = Path(temporary) / name
         _write_entry(written, name, seeds, best, scores)
         if target.exists():
             shutil.rmtree(target)
         written.rename(target)
-    _update_index(Path(directory), name, best, scores)
+    _update_index(directory, name, best, scores)
     return scores
 
 
 def _read_run(run_dir) -> _Seed:
-    """A finished run with its best-validated weights and where it came from."""
+    """A finished run with its best-validated weights, or its last, and where it came from."""
     run_dir = Path(run_dir)
     agent = ActorCritic.load(run_dir)
-    best, origin = run_dir / "best.json", run_dir / "origin.json"
-    missing = [str(path) for path in (best, origin) if not path.exists()]
+    missing = [str(path) for path in (run_dir / "origin.json", run_dir / "curves.csv") if not path.exists()]
     if missing or agent.run.update < agent.run.updates:
         raise ValueError(
-            "Only finished and validated runs of `nmn train` can be published. Received: "
+            "Only finished runs of `nmn train` or `ActorCritic.fit(run_dir=...)` can be published. Received: "
             f"{run_dir}, update {agent.run.update} of {agent.run.updates}, missing {missing}"
         )
-    validated = json.loads(best.read_text())
-    agent.load_weights(run_dir / "best.weights.h5")
+    if agent.run.env_id is None:
+        raise ValueError(
+            "What is published is scored, so its environment must be one that can be made again. Accepted are runs of "
+            f"an environment registered with Gymnasium, trained by its id. Received: {run_dir}, trained by a factory"
+        )
+    validated = {"update": agent.run.update, "val_discounted_return": None}
+    if (run_dir / "best.json").exists():
+        validated = json.loads((run_dir / "best.json").read_text())
+        agent.load_weights(run_dir / "best.weights.h5")
     curve = _read_curve(run_dir / "curves.csv")
     record = {
         "recipe": agent.recipe.name,
@@ -98,7 +112,7 @@ def _read_run(run_dir) -> _Seed:
         "best_update": validated["update"],
         "validation_discounted_return": validated["val_discounted_return"],
         "training_discounted_return": _while_training(agent.recipe, curve),
-        **json.loads(origin.read_text()),
+        **json.loads((run_dir / "origin.json").read_text()),
     }
     return _Seed(curve, record, agent)
 
@@ -137,6 +151,12 @@ def _check_alike(seeds):
         raise ValueError(
             f"The runs of one zoo entry need one environment and one kind of network. Received: {sorted(found)}"
         )
+    unvalidated = [seed.key for seed in seeds if seed.record["validation_discounted_return"] is None]
+    if unvalidated and len(seeds) > 1:
+        raise ValueError(
+            "Of several runs the best-validated one is published, so each needs `validation_episodes` while it trains; "
+            f"a single run does not. Received runs without: {unvalidated}"
+        )
     keys = [seed.key for seed in seeds]
     if len({*keys}) != len(keys):
         raise ValueError(
@@ -168,13 +188,20 @@ def _scores(name, seeds, best, episodes):
             "test_seed": TEST_SEED,
             "validation_seed": VALIDATION_SEED,
             "discount": best.record["deterministic"]["discount"],
-            "selection": "best validated discounted return, deterministic action, over seeds and updates",
+            "selection": _selection(best),
         },
         "references": _references(name, best),
         "published": {**dict(zip(("recipe", "seed"), best.key, strict=True)), "update": best.record["best_update"]}
         | modes,
         "seeds": [seed.record for seed in seeds],
     }
+
+
+def _selection(best):
+    """By what the published weights were chosen."""
+    if best.record["validation_discounted_return"] is None:
+        return "last update"
+    return "best validated discounted return, deterministic action, over seeds and updates"
 
 
 def _while_training(recipe, curve, episodes=1000):

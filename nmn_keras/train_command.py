@@ -7,13 +7,10 @@ import inspect
 import itertools
 import json
 import os
-import subprocess
 import sys
 import textwrap
 import typing
 from pathlib import Path
-
-import nmn_keras
 
 
 class _Help(argparse.HelpFormatter):
@@ -256,10 +253,8 @@ def _train_seed(arguments):
 
 def _prepare(arguments):
     """The agent of one seed, and the arguments of `fit`."""
-    import keras
-
     from nmn_keras.actor_critic import ActorCritic
-    from nmn_keras.callbacks import BestWeights, CurveLogger
+    from nmn_keras.callbacks import Origin
 
     name, seed = arguments.name, arguments.seed
     run_dir = _run_dir(arguments, seed)
@@ -270,12 +265,11 @@ def _prepare(arguments):
     }
     if arguments.resume:
         agent.restore(run_dir)
-    record = keras.callbacks.LambdaCallback(on_train_begin=lambda logs: _write_origin(arguments, agent, run_dir))
     return agent, {
         "seed": seed,
         "resume": arguments.resume,
         "run_dir": run_dir,
-        "callbacks": [record, BestWeights(run_dir), CurveLogger(run_dir / "curves.csv")],
+        "callbacks": [Origin(run_dir, _command(arguments, agent))],
         "verbose": 0 if arguments.quiet else 1,
         "checkpoint_freq": arguments.checkpoint_freq,
         **validation,
@@ -312,14 +306,12 @@ def _validation(name):
     return presets.VALIDATION[name.partition("-")[0]]
 
 
-def _write_origin(arguments, agent, run_dir):
-    """Note what to type, and at which commit, to have this run again; a resumed run keeps its first note."""
+def _command(arguments, agent):
+    """What to type to have this run again."""
     import keras
 
     from nmn_keras import presets
 
-    if (run_dir / "origin.json").exists():
-        return
     _, defaults = presets.get(arguments.name, agent.recipe.name)
     changed = [
         f"--{field.name.replace('_', '-')} {getattr(agent.recipe, field.name)}"
@@ -335,20 +327,7 @@ def _write_origin(arguments, agent, run_dir):
         value = getattr(arguments, option)
         if value not in (None, default):
             command.append(f"--{option.replace('_', '-')} {value}")
-    run_dir.mkdir(parents=True, exist_ok=True)
-    origin = {"command": " ".join(command), "commit": _commit()}
-    (run_dir / "origin.json").write_text(json.dumps(origin, indent=1) + "\n")
-
-
-def _commit():
-    """The checkout's commit, marked if files differ from it; "unknown" outside a checkout."""
-    git = ["git", "-C", str(Path(__file__).parent)]
-    try:
-        commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
-        changes = subprocess.run([*git, "status", "--porcelain", "--", "."], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return f"unknown (version {nmn_keras.__version__})"
-    return commit.stdout.strip() + (" with changes" if changes.stdout else "")
+    return " ".join(command)
 
 
 def score(agent, episodes, path=None):

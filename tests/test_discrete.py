@@ -1,7 +1,6 @@
 """A task without one vector to see and without real numbers to play: from training to what a server answers."""
 
 import dataclasses
-import json
 
 import gymnasium
 import httpx
@@ -14,7 +13,6 @@ from tiny_agents import LAYERS, RECIPES, Resettable, assert_identical, snapshot
 from tiny_envs import Menu
 
 from nmn_keras import ActorCritic, Architecture, OnnxAgent, contract, zoo
-from nmn_keras.callbacks import BestWeights, CurveLogger
 from nmn_keras.client import AgentClient, play
 from nmn_keras.evaluation import evaluate
 from nmn_keras.publish import publish
@@ -37,18 +35,14 @@ def resettable():
 def trained(resettable, tmp_path_factory):
     """The agent's state after four updates, its logs, and its run directory."""
     run_dir, agent = tmp_path_factory.mktemp("run") / "menu", resettable.reset()
-    callbacks = [BestWeights(run_dir), CurveLogger(run_dir / "curves.csv")]
-    options = {"validation_episodes": 4, "validation_freq": 2, "run_dir": run_dir, "callbacks": callbacks}
-    history = agent.fit(ENV_ID, verbose=0, **options).history
-    (run_dir / "origin.json").write_text(json.dumps({"command": "none", "commit": "abc"}))
+    history = agent.fit(ENV_ID, verbose=0, validation_episodes=4, validation_freq=2, run_dir=run_dir).history
     return snapshot(agent), history, run_dir
 
 
 @pytest.fixture(scope="module")
 def published(trained, tmp_path_factory):
     """A zoo with the agent in it."""
-    directory = tmp_path_factory.mktemp("published")
-    (directory / "index.json").write_text(json.dumps({"version": 1, "agents": {}}))
+    directory = tmp_path_factory.mktemp("published") / "zoo"
     publish("menu", [trained[2]], directory, episodes=5)
     return directory
 

@@ -184,6 +184,18 @@ def test_seeds_can_be_added_later(published, runs, tmp_path, first):
     assert tree(directory) == before
 
 
+def test_a_run_that_was_not_validated_is_published_alone_into_a_new_zoo(runs, tmp_path):
+    run, directory = unvalidated(runs["fast"], tmp_path / "run"), tmp_path / "new" / "zoo"
+    assert cli.main(["publish", "own", str(run), "--zoo", str(directory), "--episodes", "2"]) == 0
+    expected = ActorCritic.load(run)
+    for ours, theirs in zip(zoo.load("own", zoo=directory).get_weights(), expected.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    scores = json.loads((directory / "own" / "scores.json").read_text())
+    assert scores["protocol"]["selection"] == "last update"
+    assert scores["published"]["update"] == UPDATES["fast"]
+    assert "The weights are those of the last update." in (directory / "own" / "README.md").read_text()
+
+
 # What is refused, with the zoo as it was
 
 
@@ -194,8 +206,23 @@ def unfinished(run, target):
     return target
 
 
+def unnoted(run, target):
+    (copy(run, target) / "origin.json").unlink()
+    return target
+
+
 def unvalidated(run, target):
-    (copy(run, target) / "best.json").unlink()
+    agent = ActorCritic.load(copy(run, target))
+    agent.run.seed = 1
+    agent.save(target)
+    (target / "best.json").unlink()
+    return target
+
+
+def of_a_factory(run, target):
+    agent = ActorCritic.load(copy(run, target))
+    agent.run.env_id = None
+    agent.save(target)
     return target
 
 
@@ -214,8 +241,10 @@ def same_seed(run, target):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (unfinished, r"Only finished and validated runs.*update 7 of 8, missing \[\]"),
-        (unvalidated, r"Only finished and validated runs.*missing \['.*best.json'\]"),
+        (unfinished, r"Only finished runs.*update 7 of 8, missing \[\]"),
+        (unnoted, r"Only finished runs.*missing \['.*origin.json'\]"),
+        (unvalidated, r"each needs `validation_episodes`.*Received runs without: \[\('fast', 1\)\]"),
+        (of_a_factory, r"registered with Gymnasium.*trained by a factory"),
         (another_kind, r"one environment and one kind.*Received: .*'nmn'\).*'rnn'\)"),
         (same_seed, r"its own recipe and seed.*Received: \[\('fast', 0\), \('fast', 0\)\]"),
     ],
@@ -241,7 +270,7 @@ def test_bad_zoos_and_episodes_are_refused_before_the_work(published, runs, tmp_
         publish("b1-nmn", [runs["fast"]], published, 0)
     assert tree(published) == before
     with pytest.raises(FileNotFoundError, match="There is no zoo here"):
-        publish("b1-nmn", [runs["fast"]], tmp_path, EPISODES)
+        publish("b1-nmn", [runs["fast"]], runs["fast"], EPISODES)
     spoilt = empty_zoo(tmp_path / "zoo")
     (spoilt / "index.json").write_text("{}")
     with pytest.raises(ValueError, match="index is damaged"):
