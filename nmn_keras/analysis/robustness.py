@@ -154,8 +154,8 @@ def _worse_or_equivalent(groups):
     return _claim(
         "Sigmoid activation functions lead to worse or equivalent results to sReLUs, be it for RNNs or NMNs.",
         measured(),
-        "Sigmoid in the main network, the last layer stays linear. `b1-rnn` has ReLU, not sReLU (the paper's appendix; the "
-        "authors' launcher has sReLU there too).",
+        "Sigmoid in the main network, the last layer stays linear. `b1-rnn` has ReLU, not sReLU (the paper's appendix; "
+        "the authors' launcher has sReLU there too).",
     )
 
 
