@@ -38,7 +38,7 @@ the state. `golden.npz` holds {golden} steps of inputs and outputs to test anoth
 ## Scores
 {episodes} full test episodes (seed {test_seed}), empty memory at the start of each; discount {discount}; 95 % intervals
 over episodes.
-{selection} {references}
+{chosen_by}
 The action served is the deterministic one. The last column is the sampled policy while it learns, as the paper plots
 it; the fast recipe does not play whole episodes.
 
@@ -106,8 +106,7 @@ def model_card(name: str, config: dict, scores: dict, address: str | None = None
         episodes=f"{protocol['episodes']:,}",
         test_seed=protocol["test_seed"],
         discount=protocol["discount"],
-        selection=_SELECTIONS[chosen["validation_discounted_return"] is not None],
-        references=" ".join(references),
+        chosen_by=" ".join([_SELECTIONS[chosen["validation_discounted_return"] is not None], *references]),
         table="\n".join([_HEADER, *(_row(run, run is chosen) for run in scores["seeds"])]),
     )
 
