@@ -87,6 +87,7 @@ def app(arguments: dict[str, Any]) -> Application:
         name="agents",
         max_ongoing_requests=MOST_ONGOING,
         graceful_shutdown_timeout_s=DRAIN_SECONDS,
+        logging_config={"enable_access_log": False},  # `access_log` writes ours
         ray_actor_options={"num_cpus": told.cpus},
         **count,
     )
