@@ -47,8 +47,6 @@ PAUSE_SECONDS = 0.02
 """Before an unanswered request is repeated."""
 REPLICAS = 3
 """Behind a load balancer or on Ray Serve."""
-GATEWAY = (500, 502, 504)
-"""What a proxy says where the server that it asked has gone."""
 
 
 @dataclass
@@ -301,10 +299,10 @@ def _final(answer: Answer) -> Answer:
     """Return an answer of the server.
 
     Raises:
-        Unanswered: it is a proxy's, of which nobody knows whether the request was carried out.
+        Unanswered: it is a proxy's, as where the server that it asked has gone: it may have carried the request out.
     """
     status, body = answer
-    if status in GATEWAY and b"urn:problem-type" not in body:
+    if status >= 500 and b"urn:problem-type" not in body:
         raise Unanswered(f"{status} {body[:200]!r}")
     return answer
 

@@ -71,7 +71,7 @@ class RayServe:
 
     def kill_worker(self, rng: random.Random) -> None:
         """SIGKILL a replica."""
-        os.kill(rng.choice(self.workers()), signal.SIGKILL)
+        p = rng.choice(self.workers()); print("KILL", p, self.workers(), time.time(), flush=True); os.kill(p, signal.SIGKILL)
 
     def workers(self) -> list[int]:
         """Return the processes of the replicas: those of this Ray, there may be others on the machine."""
@@ -147,7 +147,10 @@ def main() -> None:
         ray.init(num_cpus=max(told.replicas, 2), include_dashboard=False, _temp_dir=directory, log_to_driver=False)
         file = Path(directory) / FILE.name
         file.write_text(yaml.safe_dump(config))
-        cli(["run", str(file)])  # until SIGINT; it then ends with 0
+        try:
+            cli(["run", str(file)])  # until SIGINT; it then ends with 0
+        finally:
+            ray.shutdown()  # before its directory goes
 
 
 if __name__ == "__main__":
