@@ -239,6 +239,8 @@ class Run:
                 await server.pause(rng, rng.uniform(0.02, 0.3))
                 self.tally.pauses += 1
                 continue
+            while isinstance(server, RayServe) and len(server.workers()) < 2:
+                await asyncio.sleep(PAUSE_SECONDS)  # somebody has to go on
             self.tally.kills += 1
             if isinstance(server, RayServe):
                 server.kill_worker(rng)
@@ -351,9 +353,11 @@ def shared_servers(arguments: argparse.Namespace, flags: Sequence[str]) -> Itera
 
 def report(arguments: argparse.Namespace, whole: Run, killed: Run, problems: Sequence[str]) -> None:
     """Print what was compared, and end with the verdict."""
+    before = {"haproxy": "HAProxy", "ray": "Ray Serve"}.get(arguments.behind)
+    where = arguments.store if before is None else f"{REPLICAS} replicas behind {before} on Redis"
     print(
         f"{arguments.agent}, {arguments.sessions:,} sessions of {arguments.steps:,} steps, "
-        f"{arguments.clients} clients, {arguments.store}, workers of a server: {arguments.workers}\n"
+        f"{arguments.clients} clients, {where}, workers of a server: {arguments.workers}\n"
     )
     changed = sum(
         a != b

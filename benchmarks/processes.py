@@ -82,6 +82,10 @@ class ServerProcess:
         said = self.errors()
         return [f"the server ended with {status} and said: {said[-2000:]}"] if status or said else []
 
+    def forget(self) -> None:
+        """Drop what it wrote; it has ended."""
+        self._errors.close()
+
     def errors(self) -> str:
         """Return all that it wrote to standard error."""
         self._errors.seek(0)
@@ -127,6 +131,7 @@ def serving(*flags: str, port: int | None = None, host: str = HOST) -> Iterator[
     finally:
         with contextlib.suppress(ProcessLookupError, AttributeError):
             server.kill()
+        server.forget()
 
 
 @contextlib.contextmanager

@@ -70,8 +70,8 @@ class RayServe:
             time.sleep(0.1)
 
     def kill_worker(self, rng: random.Random) -> None:
-        """SIGKILL a replica."""
-        p = rng.choice(self.workers()); print("KILL", p, self.workers(), time.time(), flush=True); os.kill(p, signal.SIGKILL)
+        """SIGKILL a replica; there must be one."""
+        os.kill(rng.choice(self.workers()), signal.SIGKILL)
 
     def workers(self) -> list[int]:
         """Return the processes of the replicas: those of this Ray, there may be others on the machine."""
@@ -109,6 +109,10 @@ class RayServe:
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
 
+    def forget(self) -> None:
+        """Drop what it wrote; it has ended."""
+        self._said.close()
+
     def said(self) -> str:
         """Return all that it wrote."""
         self._said.seek(0)
@@ -124,6 +128,7 @@ def ray_serving(replicas: int, variables: dict[str, str] | None = None, **argume
         yield server
     finally:
         server.kill()
+        server.forget()
 
 
 def main() -> None:
