@@ -1,7 +1,7 @@
 """The load balancer of `deploy/` on this machine, in front of servers on loopback. Linux only (127.0.0.2 and further).
 
-HAProxy runs with the very file of the containers, `deploy/haproxy.cfg`. Only addresses are others: where it listens, the
-port of the servers, and the name server that it asks for them, which is Docker's there and `NameServer` here.
+HAProxy runs with the very file of the containers, `deploy/haproxy.cfg`. Only addresses are others: where it listens,
+the port of the servers, and the name server that it asks for them, which is Docker's there and `NameServer` here.
 """
 
 import contextlib
@@ -13,7 +13,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from processes import ROOT, START_SECONDS, ServerProcess, is_ready, serving
 from servers import HOST, free_port

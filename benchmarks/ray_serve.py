@@ -2,8 +2,8 @@
 
     python benchmarks/ray_serve.py --port 8000 --replicas 3 --set store=redis://127.0.0.1:6379/0
 
-starts a Ray of its own and does what `serve run` does, until Ctrl+C. A machine of two cores is taken for one that has as
-many as there are replicas.
+starts a Ray of its own and does what `serve run` does, until Ctrl+C. A machine of two cores is taken for one that has
+as many as there are replicas.
 """
 
 import argparse
@@ -149,6 +149,7 @@ def main() -> None:
     arguments |= dict(pair.split("=", 1) for pair in told.set)
     # A short path: sockets lie below it, whose names may have no more than 107 characters.
     with tempfile.TemporaryDirectory(prefix="nmn-ray-", dir="/tmp") as directory:
+        os.environ["TMPDIR"] = directory  # of the replicas too
         ray.init(num_cpus=max(told.replicas, 2), include_dashboard=False, _temp_dir=directory, log_to_driver=False)
         file = Path(directory) / FILE.name
         file.write_text(yaml.safe_dump(config))

@@ -3,8 +3,9 @@
     serve run serve.ray_app:app store=redis://127.0.0.1:6379/0 replicas=3
     serve run deploy/ray-serve.yaml
 
-Every replica runs the very application of `python -m serve`, with its start and its end. What Ray adds is where replicas
-run, how many there are, and the proxy before them. `serve` before `run` is Ray's command, `serve.ray_app` this module.
+Every replica runs the very application of `python -m serve`, with its start and its end. What Ray adds is where
+replicas run, how many there are, and the proxy before them. `serve` before `run` is Ray's command, `serve.ray_app` this
+module.
 """
 
 import hashlib
@@ -82,8 +83,7 @@ def app(arguments: dict[str, Any]) -> Application:
         scaling = {"min_replicas": told.replicas, "max_replicas": most}
         count = {"autoscaling_config": {**scaling, "target_ongoing_requests": told.target_ongoing_requests}}
     settings = Settings(**{name: getattr(told, name) for name in Settings.__struct_fields__ if hasattr(told, name)})
-    deployment = ray_serve.deployment(
-        _make_replica(settings),
+    make_deployment = ray_serve.deployment(
         name="agents",
         max_ongoing_requests=MOST_ONGOING,
         graceful_shutdown_timeout_s=DRAIN_SECONDS,
@@ -91,7 +91,7 @@ def app(arguments: dict[str, Any]) -> Application:
         ray_actor_options={"num_cpus": told.cpus},
         **count,
     )
-    return deployment.bind()
+    return make_deployment(_make_replica(settings)).bind()
 
 
 def _read(arguments: dict[str, Any]) -> Arguments:

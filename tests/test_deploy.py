@@ -1,4 +1,4 @@
-"""What `deploy/` asks for is valid, and fits the server: its options, its port, its probes, its user, its time to stop."""
+"""What `deploy/` asks for is valid, and fits the server: its options, port, probes, user and time to stop."""
 
 import copy
 import json
@@ -161,7 +161,10 @@ def deployment_of(application):
     "arguments, reason",
     [
         ({"replicas": 2}, "2 replicas need a store that all of them see.*Received: memory$"),
-        ({"max_replicas": 5, "store": "sqlite:////tmp/a.db"}, "5 replicas need a store.*Accepted: store=redis:.*sqlite$"),
+        (
+            {"max_replicas": 5, "store": "sqlite:////tmp/a.db"},
+            "5 replicas need a store.*Accepted: store=redis:.*sqlite$",
+        ),
         ({"replicas": 3, "max_replicas": 2, "store": "redis://a:1/0"}, "must be replicas=3 or more. Received: 2"),
         ({"replicas": 0}, "Accepted: zoo, agents, store.*Received: .*>= 1.*replicas"),
         ({"workers": 2}, "Received: .*unknown field `workers`"),
