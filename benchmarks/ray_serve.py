@@ -91,6 +91,8 @@ class RayServe:
 
     def stop(self) -> list[str]:
         """Stop it as an operator does, and return what was wrong about that."""
+        if self._process is None:
+            return []
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
         try:
@@ -127,6 +129,7 @@ def ray_serving(replicas: int, variables: dict[str, str] | None = None, **argume
         server.begin()
         yield server
     finally:
+        server.stop()  # or its directory would stay
         server.kill()
         server.forget()
 
