@@ -6,8 +6,9 @@
 Always one server process (or replica), so that it is the way there that is measured and not the number of servers: one
 process with sessions in memory, against one on Redis, the same behind the load balancer (`deploy/haproxy.cfg`), and
 one replica on Ray Serve (`deploy/ray-serve.yaml`), in memory and on Redis, and in memory behind the HAProxy that Ray
-can use instead of its own proxy. Each is started, driven in turn with the plain process, and stopped; while one is driven the
-other idles. Once 64 sessions step at once, which gives the rate, and once a lone one, which gives the time of a step.
+can use instead of its own proxy. Each is started, driven in turn with the plain process, and stopped; while one is
+driven the other idles. Once 64 sessions step at once, which gives the rate, and once a lone one, which gives the time
+of a step.
 
 Everything that serves (Redis, the load balancer and all of Ray too) has one core for itself; the client has another.
 Ratios are taken within each round.
