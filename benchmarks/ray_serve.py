@@ -23,8 +23,12 @@ from servers import HOST, free_port
 
 FILE = ROOT / "deploy" / "ray-serve.yaml"
 START_SECONDS, STOP_SECONDS = 180.0, 60.0
-QUIETLY = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled", "RAY_worker_niceness": "0"}
-"""Nothing is reported to Ray's authors; no token is left in the home; replicas are as important as other servers."""
+QUIETLY = {
+    "RAY_USAGE_STATS_ENABLED": "0",  # nothing is reported to Ray's authors
+    "RAY_AUTH_MODE": "disabled",  # no token is left in the home
+    "RAY_worker_niceness": "0",  # replicas are as important as the servers that they are compared with
+    "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",  # on a busy machine the proxy would be given up before it has started
+}
 TITLE = b"ray::ServeReplica:"
 """How Ray calls the process of a replica."""
 

@@ -41,18 +41,23 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     zoo: str | None = None
     """Directory on every node, or `hf://user/name@revision`, which every replica downloads for itself."""
     agents: list[str] | None = None
+    """To serve; every one of the zoo if absent."""
     store: str = "memory"
     """`redis://...` where there may be more than one replica."""
     max_sessions: Count = 10_000
     """Open at once, in all replicas."""
     ttl_seconds: Positive = 3600.0
+    """How long an idle session is kept at most."""
     max_age_seconds: Positive = 86_400.0
+    """How long any session is kept."""
     max_body_bytes: Count = 1 << 20
+    """Of a request, or of a message over a stream."""
     api_keys: str | None = None
-    """File on every node."""
+    """File on every node; every request must then bear one of its keys."""
     cors_origins: list[str] = []
+    """Of pages that may connect, beside the server's own."""
     access_log: bool = False
-    """To the replicas' log files."""
+    """A JSON line per answer, in the replicas' log files."""
     replicas: Count = 1
     """At first, and at least."""
     max_replicas: Count | None = None
