@@ -27,7 +27,7 @@ QUIETLY = {
     "RAY_USAGE_STATS_ENABLED": "0",  # nothing is reported to Ray's authors
     "RAY_AUTH_MODE": "disabled",  # no token is left in the home
     "RAY_worker_niceness": "0",  # replicas are as important as the servers that they are compared with
-    "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",  # on a busy machine the proxy would be given up before it has started
+    "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",  # on a busy machine the proxy is given up too early
 }
 TITLE = b"ray::ServeReplica:"
 """How Ray calls the process of a replica."""
