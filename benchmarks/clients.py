@@ -72,6 +72,46 @@ class Client:
             self._connection = None
 
 
+class StreamClient:
+    """One WebSocket, connected when it is needed; one message at a time.
+
+    Args:
+        port: where the server listens.
+        path: of the stream, with its query.
+    """
+
+    def __init__(self, port: int, path: str):
+        self._url = f"ws://{HOST}:{port}{path}"
+        self._socket: Any = None
+
+    async def send(self, message: bytes) -> tuple[int, bytes]:
+        """Send a message and return its answer and that's status.
+
+        Raises:
+            Unanswered: the server cannot be reached, closes the connection, or keeps silent.
+        """
+        from websockets.asyncio.client import connect
+        from websockets.exceptions import WebSocketException
+
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                if self._socket is None:
+                    self._socket = await connect(self._url, compression=None)
+                    await self._socket.recv()  # what session it is
+                await self._socket.send(message, text=True)
+                answer = (await self._socket.recv()).encode()
+            return json.loads(answer).get("status", 200), answer
+        except (OSError, WebSocketException) as error:
+            self.close()
+            raise Unanswered(repr(error)) from error
+
+    def close(self) -> None:
+        """Drop the connection without a word, so that the session waits to be resumed."""
+        if self._socket is not None:
+            self._socket.transport.abort()
+            self._socket = None
+
+
 def request(method: str, path: str, body: bytes = b"", **headers: str) -> bytes:
     """Write a request out; a header's `_` stands for `-`. Chunks are for the caller to write behind it."""
     fields = {"Host": HOST, "Content_Type": "application/json", **headers}

@@ -3,12 +3,17 @@
     python benchmarks/durability.py
     python benchmarks/durability.py --workers 2
     python benchmarks/durability.py --store redis
+    python benchmarks/durability.py --behind haproxy --streams 0.5
+    python benchmarks/durability.py --behind ray --streams 0.5 --clients 16
 
 Clients step sessions at once, each step bearing its number, and repeat what is not answered. Meanwhile servers are
 killed (SIGKILL) at random moments and started again on the same port: on SQLite the one server, or one of its workers
 and the whole group in turn; on Redis one of two servers that share the store, every step going to either at random.
 Where there are several processes one is also stopped for a moment now and then (SIGSTOP), so that it saves what it
-loaded long ago; and some steps are sent twice at once, of which the later one may find the session gone on.
+loaded long ago; and some steps are sent twice at once, of which the later one may find the session gone on. With
+`--behind` three servers share a Redis behind the load balancer of `deploy/haproxy.cfg`, or three replicas run on Ray
+Serve as `deploy/ray-serve.yaml` says; clients know the balancer's or Ray's address alone. `--streams` is the share of
+sessions that are stepped over a WebSocket each, which is connected again when it breaks.
 
 The answers must be, byte for byte, those of a run of the same inputs that nobody interrupts, and the sessions' counters
 must say that every step was taken once. The inputs are drawn from a seed; half of the sessions play sampled actions.
@@ -27,8 +32,10 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
-from clients import Client, Unanswered, request
+from balancer import balanced_servers
+from clients import Client, StreamClient, Unanswered, request
 from processes import ServerProcess, conclude, redis_server, serving
+from ray_serve import RayServe, ray_serving
 
 from nmn_keras import zoo
 
@@ -38,6 +45,8 @@ Answers = list[list[bytes]]
 """Bodies for each session and step."""
 PAUSE_SECONDS = 0.02
 """Before an unanswered request is repeated."""
+REPLICAS = 3
+"""Behind a load balancer or on Ray Serve."""
 
 
 @dataclass
@@ -72,13 +81,21 @@ class Run:
 
     Args:
         arguments: of the command line.
-        servers: that share a store.
+        servers: that share a store, to be killed.
         bodies: the messages, for each session and step.
+        ports: where steps go; to the servers themselves if absent.
     """
 
-    def __init__(self, arguments: argparse.Namespace, servers: Sequence[ServerProcess], bodies: Answers):
+    def __init__(
+        self,
+        arguments: argparse.Namespace,
+        servers: Sequence[ServerProcess | RayServe],
+        bodies: Answers,
+        ports: Sequence[int] = (),
+    ):
         self._arguments = arguments
         self._servers = servers
+        self._ports = ports or [server.port for server in servers]
         self._bodies = bodies
         self._moments: list[tuple[int, asyncio.Event, bool]] = []  # after how many steps, whether it has come, kill
         self._finished = False
@@ -105,7 +122,7 @@ class Run:
 
     async def _open(self) -> list[str]:
         """Open the sessions, every second one sampling, and return their ids."""
-        client, opened = Client(self._servers[0].port), []
+        client, opened = Client(self._ports[0]), []
         for index in range(len(self._bodies)):
             chosen = {"deterministic": index % 2 == 0, "seed": index}
             status, answer = await client.ask_json("POST", f"/v1/agents/{self._arguments.agent}/sessions", chosen)
@@ -118,12 +135,15 @@ class Run:
         """Step every so-manieth session, all of them once, then all of them again."""
         rng = random.Random(f"{self._arguments.seed} {index}")
         own = list(range(index, len(self._bodies), self._arguments.clients))
-        clients = [Client(server.port) for server in self._servers]
+        clients = [Client(port) for port in self._ports]
+        streams = {session: self._stream(session, rng) for session in own if self._is_streamed(session)}
         late: list[asyncio.Task[None]] = []
         for step in range(self._arguments.steps):
             rng.shuffle(own)
             for session in list(own):
-                if rng.random() < self._arguments.twice:
+                if session in streams:
+                    status, body = await self._take(session, step, clients, rng, streams[session])
+                elif rng.random() < self._arguments.twice:
                     status, body = await self._take_twice(session, step, rng, late)
                 else:
                     status, body = await self._take(session, step, clients, rng)
@@ -134,9 +154,25 @@ class Run:
                     self.tally.wrong.append(f"session {session}, step {step + 1}: {status} {body.decode()}")
                     own.remove(session)  # its later steps cannot be right
         await asyncio.gather(*late)
+        for stream in streams.values():
+            stream.close()
 
-    async def _take(self, session: int, step: int, clients: Sequence[Client], rng: random.Random) -> Answer:
-        """Ask any of the servers for a step until one answers."""
+    def _is_streamed(self, session: int) -> bool:
+        return session < self._arguments.streams * len(self._bodies)
+
+    def _stream(self, session: int, rng: random.Random) -> StreamClient:
+        path = f"/v1/agents/{self._arguments.agent}/stream?session={self._sessions[session]}"
+        return StreamClient(rng.choice(self._ports), path)
+
+    async def _take(
+        self,
+        session: int,
+        step: int,
+        clients: Sequence[Client],
+        rng: random.Random,
+        stream: StreamClient | None = None,
+    ) -> Answer:
+        """Ask any of the servers for a step until one answers, over the session's stream if it has one."""
         path = f"/v1/sessions/{self._sessions[session]}"
         raw = request("POST", f"{path}/step", self._bodies[session][step])
         unanswered = False
@@ -144,10 +180,13 @@ class Run:
             try:
                 if unanswered:
                     # Whether the step had been taken: repeating it must be right in both cases, and both are to occur.
-                    _, body = await rng.choice(clients).ask("GET", path)
+                    _, body = _final(await rng.choice(clients).ask("GET", path))
                     self.tally.committed += msgspec.json.decode(body).get("step") == step + 1
                     unanswered = False
-                status, body = await rng.choice(clients).send(raw)
+                if stream is None:
+                    status, body = _final(await rng.choice(clients).send(raw))
+                else:
+                    status, body = await stream.send(self._bodies[session][step])
             except Unanswered:
                 self.tally.unanswered += not unanswered
                 unanswered = True
@@ -160,9 +199,9 @@ class Run:
 
     async def _take_twice(self, session: int, step: int, rng: random.Random, late: list[asyncio.Task[None]]) -> Answer:
         """Ask different servers at once; return the first answer, and leave the other to a task of `late`."""
-        servers = [self._servers[0], self._servers[-1]]
-        rng.shuffle(servers)
-        copies = [asyncio.create_task(self._take(session, step, [Client(server.port)], rng)) for server in servers]
+        ports = [self._ports[0], self._ports[-1]]
+        rng.shuffle(ports)
+        copies = [asyncio.create_task(self._take(session, step, [Client(port)], rng)) for port in ports]
         done, _ = await asyncio.wait(copies, return_when=asyncio.FIRST_COMPLETED)
         first = done.pop()
         late.append(asyncio.create_task(self._judge(copies[first is copies[0]], first.result())))
@@ -196,12 +235,17 @@ class Run:
             if self._finished:
                 break
             server = rng.choice(up)
-            if not kill:
+            if not kill and isinstance(server, ServerProcess):
                 await server.pause(rng, rng.uniform(0.02, 0.3))
                 self.tally.pauses += 1
                 continue
+            while isinstance(server, RayServe) and len(server.workers()) < 2:
+                await asyncio.sleep(PAUSE_SECONDS)  # somebody has to go on
             self.tally.kills += 1
-            if self._arguments.workers > 1 and self.tally.kills % 2:
+            if isinstance(server, RayServe):
+                server.kill_worker(rng)
+                restarts.append(asyncio.create_task(asyncio.to_thread(server.start)))
+            elif self._arguments.workers > 1 and self.tally.kills % 2:
                 server.kill_worker(rng)
             else:
                 server.kill()
@@ -210,7 +254,7 @@ class Run:
         await asyncio.gather(*restarts)
 
     async def _check_counters(self) -> None:
-        client = Client(self._servers[-1].port)
+        client = Client(self._ports[-1])
         for index, (session, bodies) in enumerate(zip(self._sessions, self._bodies, strict=True)):
             status, answer = await client.ask_json("GET", f"/v1/sessions/{session}")
             if status != 200 or answer["step"] != len(bodies):
@@ -221,6 +265,10 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--agent", default="b3-nmn", help="published agent (%(default)s)")
     parser.add_argument("--store", choices=["sqlite", "redis"], default="sqlite", help="(%(default)s)")
+    parser.add_argument(
+        "--behind", choices=["haproxy", "ray"], help=f"what stands before {REPLICAS} servers on one Redis (nothing)"
+    )
+    parser.add_argument("--streams", type=float, default=0.0, help="share of sessions on a WebSocket (%(default)s)")
     parser.add_argument("--workers", type=int, default=1, help="of each server (%(default)s)")
     parser.add_argument("--sessions", type=int, default=1000, help="(%(default)s)")
     parser.add_argument("--steps", type=int, default=100, help="of each session (%(default)s)")
@@ -241,12 +289,24 @@ def main() -> None:
         whole = Run(arguments, [server], bodies)
         asyncio.run(whole.play())
         problems = server.stop()
-    with shared_servers(arguments, flags) as servers:
-        killed = Run(arguments, servers, bodies)
+    with shared_servers(arguments, flags) as (servers, ports):
+        killed = Run(arguments, servers, bodies, ports)
         several = len(servers) > 1 or arguments.workers > 1
         asyncio.run(killed.play(arguments.kills, arguments.pauses if several else 0))
         problems += [problem for server in servers for problem in server.stop()]
     report(arguments, whole, killed, problems)
+
+
+def _final(answer: Answer) -> Answer:
+    """Return an answer of the server.
+
+    Raises:
+        Unanswered: it is a proxy's, as where the server that it asked has gone: it may have carried the request out.
+    """
+    status, body = answer
+    if status >= 500 and b"urn:problem-type" not in body:
+        raise Unanswered(f"{status} {body[:200]!r}")
+    return answer
 
 
 def draw_steps(arguments: argparse.Namespace) -> Answers:
@@ -266,25 +326,38 @@ def draw_steps(arguments: argparse.Namespace) -> Answers:
     ]
 
 
+Servers = tuple[Sequence[ServerProcess | RayServe], Sequence[int]]
+"""Those that are killed, and the ports where steps go if not to themselves."""
+
+
 @contextlib.contextmanager
-def shared_servers(arguments: argparse.Namespace, flags: Sequence[str]) -> Iterator[list[ServerProcess]]:
-    """Run one server on an SQLite file, or two on a Redis server."""
+def shared_servers(arguments: argparse.Namespace, flags: Sequence[str]) -> Iterator[Servers]:
+    """Run one server on an SQLite file, two on a Redis server, or three of them behind something."""
     flags = [*flags, "--workers", str(arguments.workers)]
     with contextlib.ExitStack() as stack:
-        if arguments.store == "redis":
-            flags += ["--store", stack.enter_context(redis_server())]
+        if arguments.behind or arguments.store == "redis":
+            store = stack.enter_context(redis_server())
         else:
             directory = stack.enter_context(tempfile.TemporaryDirectory())
-            flags += ["--store", f"sqlite:///{Path(directory) / 'sessions.db'}"]
-        count = 2 if arguments.store == "redis" else 1
-        yield [stack.enter_context(serving(*flags)) for _ in range(count)]
+            store = f"sqlite:///{Path(directory) / 'sessions.db'}"
+        if arguments.behind == "ray":
+            told = {"store": store, "agents": arguments.agent, "max_sessions": str(2 * arguments.sessions)}
+            yield [stack.enter_context(ray_serving(REPLICAS, **told))], []
+        elif arguments.behind == "haproxy":
+            port, servers = stack.enter_context(balanced_servers(REPLICAS, *flags, "--store", store))
+            yield servers, [port]
+        else:
+            count = 2 if arguments.store == "redis" else 1
+            yield [stack.enter_context(serving(*flags, "--store", store)) for _ in range(count)], []
 
 
 def report(arguments: argparse.Namespace, whole: Run, killed: Run, problems: Sequence[str]) -> None:
     """Print what was compared, and end with the verdict."""
+    before = {"haproxy": "HAProxy", "ray": "Ray Serve"}.get(arguments.behind)
+    where = arguments.store if before is None else f"{REPLICAS} replicas behind {before} on Redis"
     print(
         f"{arguments.agent}, {arguments.sessions:,} sessions of {arguments.steps:,} steps, "
-        f"{arguments.clients} clients, {arguments.store}, workers of a server: {arguments.workers}\n"
+        f"{arguments.clients} clients, {where}, workers of a server: {arguments.workers}\n"
     )
     changed = sum(
         a != b

@@ -25,13 +25,15 @@ class ServerProcess:
     """`python -m serve` with its workers, if it has any.
 
     Args:
-        flags: of its command line, beside the port.
+        flags: of its command line, beside host and port.
         port: any free one if absent.
+        host: an address of this machine.
     """
 
-    def __init__(self, *flags: str, port: int | None = None):
+    def __init__(self, *flags: str, port: int | None = None, host: str = HOST):
         self.port = free_port() if port is None else port
-        self._command = [sys.executable, "-m", "serve", "--port", str(self.port), *flags]
+        self._host = host
+        self._command = [sys.executable, "-m", "serve", "--host", host, "--port", str(self.port), *flags]
         self._errors = tempfile.TemporaryFile("w+")
         self._process: subprocess.Popen | None = None
 
@@ -45,7 +47,7 @@ class ServerProcess:
         options = {"cwd": ROOT, "stdout": subprocess.DEVNULL, "stderr": self._errors, "start_new_session": True}
         self._process = subprocess.Popen(self._command, **options)
         deadline = time.monotonic() + START_SECONDS
-        while not is_ready(self.port):
+        while not is_ready(self.port, self._host):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"{' '.join(self._command)} does not start: {self.errors()}")
             time.sleep(0.02)
@@ -79,6 +81,10 @@ class ServerProcess:
             return ["the server does not stop"]
         said = self.errors()
         return [f"the server ended with {status} and said: {said[-2000:]}"] if status or said else []
+
+    def forget(self) -> None:
+        """Drop what it wrote; it has ended."""
+        self._errors.close()
 
     def errors(self) -> str:
         """Return all that it wrote to standard error."""
@@ -116,15 +122,16 @@ def _command_line(pid: str) -> bytes:
 
 
 @contextlib.contextmanager
-def serving(*flags: str) -> Iterator[ServerProcess]:
+def serving(*flags: str, port: int | None = None, host: str = HOST) -> Iterator[ServerProcess]:
     """Run a server; whoever uses it stops it to hear what was wrong, otherwise it is killed in the end."""
-    server = ServerProcess(*flags)
+    server = ServerProcess(*flags, port=port, host=host)
     try:
         server.start()
         yield server
     finally:
         with contextlib.suppress(ProcessLookupError, AttributeError):
             server.kill()
+        server.forget()
 
 
 @contextlib.contextmanager
@@ -158,9 +165,9 @@ def _wait_for_port(port: int) -> None:
     raise RuntimeError(f"nothing listens on port {port}")
 
 
-def is_ready(port: int) -> bool:
+def is_ready(port: int, host: str = HOST) -> bool:
     """Whether a server answers that it is ready."""
-    connection = http.client.HTTPConnection(HOST, port, timeout=5)
+    connection = http.client.HTTPConnection(host, port, timeout=5)
     try:
         connection.request("GET", "/health/ready")
         return connection.getresponse().status == 200

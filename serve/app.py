@@ -90,6 +90,7 @@ def create_app(
         lifespan=lifespan,
     )
     app.state.ready = False
+    app.state.condition = condition  # for a health check that is no request
     app.router.redirect_slashes = False  # a path with a slash too many is unknown, like any other
     problems.install(app)
     return app

@@ -70,7 +70,7 @@ async def read_bytes(request: Request, max_bytes: int) -> bytes:
         Problem: 413 for a body over `max_bytes`, 400 for one that breaks off.
     """
     if int(_header(request, b"content-length") or 0) > max_bytes:
-        raise _too_large(max_bytes)
+        raise too_large(max_bytes)
     body, more = b"", True
     chunks = bytearray()
     while more:
@@ -81,11 +81,12 @@ async def read_bytes(request: Request, max_bytes: int) -> bytes:
         if more or chunks:
             chunks += body
         if len(chunks) > max_bytes:  # a chunked body announces no length
-            raise _too_large(max_bytes)
+            raise too_large(max_bytes)
     return bytes(chunks) if chunks else body
 
 
-def _too_large(max_bytes: int) -> Problem:
+def too_large(max_bytes: int) -> Problem:
+    """413: a body, or a message of a stream, has more bytes than may be."""
     return Problem(413, "body-too-large", f"A body may have at most {max_bytes} bytes.")
 
 

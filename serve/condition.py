@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -34,10 +35,18 @@ class Condition:
 
     async def is_ready(self, request: Request) -> Response:
         """Whether agents are loaded and have stepped, and the store of sessions can be reached."""
-        if not request.app.state.ready:
+        await self.check(request.app)
+        return answer(Health("ready"))
+
+    async def check(self, app: Starlette) -> None:
+        """Do nothing if the server is ready.
+
+        Raises:
+            Problem: 503, it is starting or stopping, or the store cannot be reached.
+        """
+        if not app.state.ready:
             raise Problem(503, "not-ready", "The server is starting or stopping.")
         await self.store.count()
-        return answer(Health("ready"))
 
     async def show_metrics(self, request: Request) -> Response:
         """Counts and durations, as Prometheus reads them."""

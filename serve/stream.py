@@ -9,7 +9,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from serve import messages
 from serve.access import SUBPROTOCOL, Access
-from serve.bodies import invalid_message
+from serve.bodies import invalid_message, too_large
 from serve.native import Native, included_outputs
 from serve.problems import Problem
 from serve.sessions import Session
@@ -76,6 +76,8 @@ class Stream:
 
     async def _answer(self, socket: WebSocket, session_id: str, owner: str, included: list[str], text: bytes) -> None:
         try:
+            if len(text) > self.native.max_body_bytes:  # our own server has closed the socket; Ray's proxy takes more
+                raise too_large(self.native.max_body_bytes)
             reply: Any = await self.native.step(session_id, owner, text, included)
         except Problem as problem:
             reply = problem.details

@@ -33,6 +33,7 @@ from nmn_keras.envs.gym import MovingTargetVectorEnv
 from nmn_keras.evaluation import evaluate
 
 BAD_GATEWAY = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 9\r\nConnection: close\r\n\r\nno server"
+PROXY_FAILED = BAD_GATEWAY.replace(b"502 Bad Gateway", b"500 Internal Server Error")
 STEPS = 60
 KINDS = [(cls, transport) for cls in (AgentClient, AsyncAgentClient) for transport in ("http", "websocket")]
 
@@ -122,8 +123,9 @@ def test_an_episode_is_the_same_over_the_network_as_in_process(connect, agents, 
     assert client.steps == client.describe()["step"] == STEPS
 
 
-# A cut line, half an answer, two cuts in a row, a proxy's own words, no answer at all, one that comes too late.
-FAULTS = {1: [CUT], 3: [b"HTTP/1.1 200 OK\r\nContent-Le"], 5: [CUT, CUT], 7: [BAD_GATEWAY], 9: [None], 10: [0.7]}
+# A cut line, half an answer, two cuts in a row, proxies' own words, no answer at all, one that comes too late.
+FAULTS = {1: [CUT], 3: [b"HTTP/1.1 200 OK\r\nContent-Le"], 5: [CUT, CUT], 7: [BAD_GATEWAY, PROXY_FAILED]}
+FAULTS |= {9: [None], 10: [0.7]}
 
 
 def test_a_lost_answer_is_asked_for_again_and_the_step_taken_once(connect, url, agents, monkeypatch):
@@ -131,7 +133,7 @@ def test_a_lost_answer_is_asked_for_again_and_the_step_taken_once(connect, url, 
     with Forwarder(url) as forwarder:
         client = connect("tiny", forwarder.url, deterministic=False, seed=3, timeout=0.5)
         actions = play_b1(client, 12, before=lambda step: forwarder.faults.extend(FAULTS.get(step, ())))
-        assert forwarder.lost == 7 and not forwarder.faults
+        assert forwarder.lost == 8 and not forwarder.faults
         assert client.steps == client.describe()["step"] == 12
         np.testing.assert_array_equal(actions, play_b1(InProcess(agents, "tiny", seed=3), 12))
         client.close()
@@ -150,11 +152,12 @@ def test_other_requests_are_repeated_only_where_twice_is_as_good_as_once(connect
         with pytest.raises(NoAnswer, match=f"^No server answers at {forwarder.url} ") as lost:
             client.fork()
         assert lost.value.sent
-        forwarder.faults.append(BAD_GATEWAY)
-        with pytest.raises(ServerError, match="no server") as refused:
-            client.fork()
-        assert (refused.value.status, refused.value.type) == (502, "")
-        assert forwarder.lost == 8
+        for status, answer in {502: BAD_GATEWAY, 500: PROXY_FAILED}.items():
+            forwarder.faults.append(answer)
+            with pytest.raises(ServerError, match="no server") as refused:
+                client.fork()
+            assert (refused.value.status, refused.value.type) == (status, "")
+        assert forwarder.lost == 9
         client.close()
 
 

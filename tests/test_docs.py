@@ -29,7 +29,7 @@ def address():
 @pytest.fixture
 def clone(tmp_path):
     """A folder like a fresh clone with its environment, to write into."""
-    for name in ("zoo", "examples"):
+    for name in ("zoo", "examples", "deploy"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("node_modules", "build"))
     (tmp_path / ".venv").symlink_to(sys.prefix)
     return tmp_path

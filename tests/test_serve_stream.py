@@ -2,15 +2,19 @@
 
 import json
 import signal
+import threading
+import time
 
 import httpx
 import numpy as np
 import pytest
+import uvicorn
 from server_process import serving
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from nmn_keras import zoo
+from serve.app import create_app
 
 
 @pytest.fixture(scope="module")
@@ -109,3 +113,23 @@ def test_an_open_stream_does_not_hold_up_the_end(agents):
         with pytest.raises(ConnectionClosed) as caught:
             socket.recv()
         assert caught.value.rcvd.code == 1012
+
+
+def test_a_message_that_a_proxy_let_through_may_be_no_larger_than_a_body(agents):
+    """Our own server closes such a socket; Ray Serve's proxy, like this one, takes messages of any size."""
+    app = create_app({"tiny": zoo.load("tiny", runtime="onnx", zoo=agents)}, max_body_bytes=200)
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", lifespan="on"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.02)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        with stream(f"http://127.0.0.1:{port}", "tiny") as socket:
+            socket.recv()
+            refused = ask(socket, observation=[0.5], padding="x" * 200)
+            assert (refused["status"], refused["type"]) == (413, "urn:problem-type:nmn:body-too-large")
+            assert ask(socket, observation=[0.5])["step"] == 1
+    finally:
+        server.should_exit = True
+        thread.join()

@@ -48,7 +48,8 @@ async def answered(attempt: Callable[[], Awaitable[Reply]], http: Http, retries:
             if reply.status < 300:
                 return _decode(reply)
             failure = server_error(reply)
-            again = reply.status in passing
+            # A 500 that is no problem of our server is a proxy's: Ray Serve's says so where a replica was killed.
+            again = reply.status in passing or (reply.status == 500 and not failure.type and not once)
         except NoAnswer as error:
             failure = error
             again = not (once and error.sent)

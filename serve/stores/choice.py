@@ -31,6 +31,6 @@ def open_store(name: str, max_sessions: int = 10_000, max_age_seconds: float = 8
     raise ValueError(f"There is no store {name!r}. Accepted: {ACCEPTED}.")
 
 
-def is_shared(name: str) -> bool:
-    """Return whether several processes see the same sessions in that store."""
-    return name != "memory"
+def is_shared_by_machines(name: str) -> bool:
+    """Return whether processes on any number of machines see the same sessions in that store."""
+    return name.startswith(("redis://", "rediss://"))
