@@ -144,7 +144,7 @@ def add_ray(parser):
 
 def _address(text):
     """An address of a Ray cluster, for argparse, which would take a name that follows for one."""
-    if text not in ("auto", "local") and ":" not in text:
+    if text not in ("", "auto", "local") and ":" not in text:
         raise argparse.ArgumentTypeError(f"must be HOST:PORT, ray://HOST:PORT, auto or local. Received: {text!r}")
     return text
 
