@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from nmn_keras import attempt, sweep
 from nmn_keras.sweep import Job
@@ -180,7 +181,8 @@ class _Tasks:
         self.read = {name: _size(job.log) for name, job in jobs.items()}
         self.began: dict[str, float] = {}
         self.statuses: dict[str, int] = {}
-        task = ray.remote(num_cpus=1, max_retries=RETRIES, retry_exceptions=[attempt.Killed])(attempt.attempt)
+        options: dict[str, Any] = {"num_cpus": 1, "max_retries": RETRIES, "retry_exceptions": [attempt.Killed]}
+        task = ray.remote(**options)(attempt.attempt)
         self.names = {task.options(name=name).remote(job, sender): name for name, job in jobs.items()}
 
     def run(self, watch: Callable[[list[str]], None] | None) -> dict[str, int]:

@@ -10,16 +10,21 @@ import threading
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": str(ROOT),
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_worker_niceness": "0",  # 15 by default, with which other programs on the machine make tests wait for ever
+}
 
 
 @contextlib.contextmanager
 def cluster(nodes):
     """Start a head without cores and nodes with one core each; gives its address and the nodes' raylet processes."""
     with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp", ignore_cleanup_errors=True) as short:  # socket paths
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": short}
         with subprocess.Popen(
             [sys.executable, __file__, str(nodes)],
-            env=environment,
+            env={**ENVIRONMENT, "RAY_TMPDIR": short},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ray_cluster import ROOT, cluster
+from ray_cluster import ENVIRONMENT, cluster
 
 from nmn_keras import attempt, checkpoint, cli
 
@@ -20,11 +20,6 @@ SHORT = (
     " --rollout-steps 20 --epochs 1 --minibatches-per-epoch 2 --test-episodes 2 --checkpoint-freq 2"
 )
 TRAIN = f"train b1-nmn {SHORT} --seeds 0:2"
-ENVIRONMENT = {
-    **os.environ,
-    "PYTHONPATH": str(ROOT),
-    "KERAS_BACKEND": "jax",
-}
 
 
 @contextlib.contextmanager
@@ -33,7 +28,7 @@ def nmn(arguments, directory):
     with subprocess.Popen(
         [sys.executable, "-m", "nmn_keras.cli", *arguments.split()],
         cwd=directory,
-        env=ENVIRONMENT,
+        env={**ENVIRONMENT, "KERAS_BACKEND": "jax"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
