@@ -38,11 +38,11 @@ def nmn(arguments, directory):
 
 
 def ended(arguments, directory, status=0):
-    """What the command printed when it had ended with that status."""
+    """Output and errors of the command when it had ended with that status."""
     with nmn(arguments, directory) as process:
         out, err = process.communicate(timeout=900)
     assert process.returncode == status, out + err
-    return out + err
+    return out, err
 
 
 def update(run_dir):
@@ -125,7 +125,7 @@ def test_reproduce_on_a_cluster_of_its_own_is_interrupted_and_gone_on_with(tmp_p
     assert "Stopped after update" in run_dir.with_name(run_dir.name + ".log").read_text()
     reached = update(run_dir)
     assert 0 < reached < 8
-    out = ended(f"{command} --resume", tmp_path)
+    out, _ = ended(f"{command} --resume", tmp_path)
     assert f"from the checkpoint of update {reached}, output in" in out and "| `b1-rnn` | fast | 512 | 1 |" in out
     assert out.splitlines()[-1] == "here/learning.md"
 
@@ -133,9 +133,9 @@ def test_reproduce_on_a_cluster_of_its_own_is_interrupted_and_gone_on_with(tmp_p
 @pytest.mark.slow
 def test_an_address_without_a_cluster_is_one_clear_message(tmp_path):
     pytest.importorskip("ray")
-    out = ended("train b1-nmn --seeds 0:2 --ray 127.0.0.1:1", tmp_path, status=2)
-    assert "nmn train: No Ray cluster could be joined. `--ray` accepts HOST:PORT as `ray start --head` prints" in out
-    assert "Received: '127.0.0.1:1'" in out and "Traceback" not in out and not [*tmp_path.iterdir()]
+    _, err = ended("train b1-nmn --seeds 0:2 --ray 127.0.0.1:1", tmp_path, status=2)
+    assert "nmn train: No Ray cluster could be joined. `--ray` accepts HOST:PORT as `ray start --head` prints" in err
+    assert "Received: '127.0.0.1:1'" in err and "Traceback" not in err and not [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize(
