@@ -13,7 +13,7 @@ from pathlib import Path
 import keras
 
 import nmn_keras
-from nmn_keras.checkpoint import replace_json, replace_text
+from nmn_keras.checkpoint import ORIGIN, replace_json, replace_text
 
 _SHOWN = ("reward", "discounted_return", "share", "kl", "val_discounted_return", "val_share")
 
@@ -62,7 +62,7 @@ class Origin(keras.callbacks.Callback):
 
     def __init__(self, run_dir, command):
         super().__init__()
-        self.path, self.command = Path(run_dir) / "origin.json", command
+        self.path, self.command = Path(run_dir) / ORIGIN, command
 
     def on_train_begin(self, logs=None):
         """Write it, unless it is there."""

@@ -15,6 +15,9 @@ import numpy as np
 
 INDEX = "checkpoint.json"
 CONFIG = "config.json"
+ORIGIN = "origin.json"
+_BEFORE_INDEX = ("agent-*.weights.h5", "training-*.npz", CONFIG, ORIGIN, "*.json.tmp")
+"""What may be there before the first `checkpoint.json`."""
 
 
 def write(directory, config: dict, state: dict, save_weights, arrays: dict) -> None:
@@ -99,6 +102,17 @@ def refuse_existing(directory) -> None:
             f"{str(directory)!r} exists and is not empty; nothing was written. Give another directory, or resume "
             "the run in it (`resume=True`, `nmn train --resume`)."
         )
+
+
+def clear_unfinished(directory) -> None:
+    """Remove what a run left that was killed before its first checkpoint was whole.
+
+    If there is a checkpoint, or anything that such a run does not write, nothing is removed.
+    """
+    files = [*Path(directory).glob("*")]
+    if all(any(file.match(pattern) for pattern in _BEFORE_INDEX) for file in files):
+        for file in files:
+            file.unlink()
 
 
 def sha256(path) -> str:

@@ -7,12 +7,12 @@ from pathlib import Path
 from nmn_keras.analysis import page
 from nmn_keras.analysis.experiment import BENCHES, NAMES, Options, load
 from nmn_keras.checkpoint import replace_text
-from nmn_keras.train_command import positive, span
+from nmn_keras.train_command import add_ray, positive, span
 
 ALL = "all"
 _FRESH = Path("reproduced")
 _DOCS = Path("docs")
-_TRAINING_ONLY = ("seeds", "recipe", "test_episodes", "jobs", "resume")
+_TRAINING_ONLY = ("seeds", "recipe", "test_episodes", "jobs", "ray", "resume")
 _SCRATCH_ONLY = ("bench", "episodes", *_TRAINING_ONLY)
 
 
@@ -36,6 +36,7 @@ def add_reproduce(commands):
     parser.add_argument("--recipe", choices=("fast", "paper"), help="to train with; default: fast")
     parser.add_argument("--test-episodes", type=positive, metavar="N", help="to score what was trained; default: 1000")
     parser.add_argument("--jobs", type=positive, help="processes at a time; default: one per core")
+    add_ray(parser)
     parser.add_argument("--resume", action="store_true", help="go on with the runs in the output directory")
     parser.add_argument(
         "--output", type=Path, metavar="DIR", help="where to; default: docs for all --from-curves, reproduced else"
@@ -61,6 +62,7 @@ def _reproduce(arguments):
         recipe=arguments.recipe,
         test_episodes=arguments.test_episodes,
         jobs=arguments.jobs,
+        ray=arguments.ray,
         resume=arguments.resume,
         directory=output,
         zoo=arguments.zoo,
@@ -73,7 +75,7 @@ def _reproduce(arguments):
 
 def _check(arguments, names):
     """Refuse options that would be ignored."""
-    given = {name for name in _SCRATCH_ONLY if getattr(arguments, name)}
+    given = {name for name in _SCRATCH_ONLY if getattr(arguments, name) not in (None, False)}
     if arguments.from_curves and given:
         raise ValueError(
             "`--from-curves` shows what is stored, all of it; --output and --zoo are accepted with it. "

@@ -1,4 +1,4 @@
-"""Several runs of one command: one process per core, each with a log of its own."""
+"""Several runs of one command: one process per core, each with a log of its own. On a cluster: `cluster.py`."""
 
 import os
 import signal
@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from nmn_keras import checkpoint
 
 
 @dataclass
@@ -21,6 +23,24 @@ class Job:
     """Its output, appended."""
     environment: dict[str, str] = field(default_factory=dict)
     """Variables that it gets beside those of this process."""
+    run_dir: Path | None = None
+    """The run directory that it writes: where a checkpoint is in it when the job starts, it gets `--resume` too."""
+
+    def words(self) -> list[str]:
+        """What to run now; what a run left that was killed before its first checkpoint is removed."""
+        if self.run_dir is None:
+            return [*self.command]
+        if checkpoint.exists(self.run_dir):
+            return [*self.command, "--resume"]
+        checkpoint.clear_unfinished(self.run_dir)
+        return [*self.command]
+
+    def variables(self) -> dict[str, str]:
+        """Its whole environment. One thread: more would get in the other processes' way."""
+        one_thread = {name: "1" for name in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")}
+        given = {**os.environ, **self.environment}
+        flags = f"{given.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
+        return {**os.environ, **one_thread, **self.environment, "XLA_FLAGS": flags}
 
 
 @dataclass
@@ -66,8 +86,8 @@ def run_jobs(
             for ended in [one for one in running if one.process.poll() is not None]:
                 running.remove(ended)
                 cores.append(ended.core)
-                statuses[ended.job.name] = ended.process.returncode
-                report(_ending(ended))
+                statuses[ended.job.name] = status = ended.process.returncode
+                report(ending(ended.job, status, time.monotonic() - ended.began))
             if watch:
                 watch([one.job.name for one in running])
             time.sleep(0.1)
@@ -75,8 +95,8 @@ def run_jobs(
         for one in running:
             one.process.send_signal(signal.SIGINT)
         for one in running:
-            one.process.wait()
-            report(_ending(one))
+            status = one.process.wait()
+            report(ending(one.job, status, time.monotonic() - one.began))
         raise
     return statuses
 
@@ -88,16 +108,13 @@ def _cores(parallel: int) -> list[int | None]:
 
 
 def _start(job: Job, core: int | None) -> _Running:
-    """Start a process with one thread: threads would get in the other processes' way."""
-    one_thread = {name: "1" for name in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")}
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
     job.log.parent.mkdir(parents=True, exist_ok=True)
     with open(job.log, "ab") as log:
         process = subprocess.Popen(
-            job.command,
+            job.words(),
             stdout=log,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **one_thread, "XLA_FLAGS": flags, **job.environment},
+            env=job.variables(),
             start_new_session=True,  # a Ctrl-C comes from here, not from the terminal too
         )
     if core is not None:
@@ -105,7 +122,7 @@ def _start(job: Job, core: int | None) -> _Running:
     return _Running(job, process, core, time.monotonic())
 
 
-def _ending(ended: _Running) -> str:
-    status = ended.process.returncode
-    said = f"exit status {status}, see {ended.job.log}" if status else "done"
-    return f"{ended.job.name}: {said}, {(time.monotonic() - ended.began) / 60:.1f} min"
+def ending(job: Job, status: int, seconds: float) -> str:
+    """What to tell of a job that has ended."""
+    said = f"exit status {status}, see {job.log}" if status else "done"
+    return f"{job.name}: {said}, {seconds / 60:.1f} min"

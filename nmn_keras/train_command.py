@@ -6,11 +6,12 @@ import dataclasses
 import inspect
 import itertools
 import json
-import os
 import sys
 import textwrap
 import typing
 from pathlib import Path
+
+from nmn_keras import checkpoint
 
 
 class _Help(argparse.HelpFormatter):
@@ -41,6 +42,7 @@ def add_train(commands):
         action=argparse.BooleanOptionalAction,
         help="with --seeds: all in one process and one compiled program (JAX); default: if JAX sees a GPU or TPU",
     )
+    add_ray(parser)
     parser.add_argument("--run-dir", type=Path, help="default: runs/NAME-RECIPE-sSEED")
     parser.add_argument("--resume", action="store_true", help="go on with the run in the run directory")
     for option, text, defaults in (
@@ -125,6 +127,26 @@ def span(text):
     return range(int(first), int(end))
 
 
+def add_ray(parser):
+    """Add the option that sends runs to a cluster: None without it, "" without an address."""
+    parser.add_argument(
+        "--ray",
+        type=_address,
+        nargs="?",
+        const="",
+        metavar="ADDRESS",
+        help="train on the Ray cluster at HOST:PORT, ray://HOST:PORT, auto or local (a new one); without an address "
+        "that of RAY_ADDRESS, or one on this machine; the current directory must be on a path that all nodes share",
+    )
+
+
+def _address(text):
+    """An address of a Ray cluster, for argparse, which would take a name that follows for one."""
+    if text not in ("", "auto", "local") and ":" not in text:
+        raise argparse.ArgumentTypeError(f"must be HOST:PORT, ray://HOST:PORT, auto or local. Received: {text!r}")
+    return text
+
+
 def _chosen_recipe(arguments):
     """The recipe with the preset's settings, changed by the options given."""
     from nmn_keras import presets, recipes
@@ -139,20 +161,23 @@ def _chosen_recipe(arguments):
 
 
 def _train(arguments):
-    if arguments.seeds is not None:
-        return _train_seeds(arguments)
-    return _train_seed(arguments)
+    if arguments.seeds is None and arguments.ray is None:
+        return _train_seed(arguments)
+    return _train_seeds(arguments)
 
 
 def _train_seeds(arguments):
     """Train several seeds; those that have ended are left as they are."""
-    from nmn_keras import checkpoint
+    from nmn_keras import cluster
 
-    if arguments.run_dir is not None or arguments.seed:
+    if arguments.seeds is not None and (arguments.run_dir is not None or arguments.seed):
         raise ValueError("`--seeds` gives each run its seed and directory: leave out --seed and --run-dir.")
+    if arguments.ray is not None and arguments.together:
+        raise ValueError("`--together` is one process, `--ray` has one for each seed: leave out one of them.")
+    run_jobs = cluster.runner(arguments.ray, arguments.jobs)
     _chosen_recipe(arguments)  # a bad option is refused here, not in each log
     seeds = []
-    for seed in arguments.seeds:
+    for seed in arguments.seeds or [arguments.seed]:
         run_dir = _run_dir(arguments, seed)
         if arguments.resume and (run_dir / "scores.json").exists():
             print(f"{run_dir}: has ended")
@@ -164,8 +189,8 @@ def _train_seeds(arguments):
         return 0
     together = arguments.together
     if together is None:
-        together = not arguments.jobs and _has_accelerator()
-    return (_train_together if together else _train_in_processes)(arguments, seeds)
+        together = not arguments.jobs and arguments.ray is None and _has_accelerator()
+    return _train_together(arguments, seeds) if together else _train_as_jobs(arguments, seeds, run_jobs)
 
 
 def _has_accelerator():
@@ -179,27 +204,26 @@ def _has_accelerator():
     return jax.default_backend() != "cpu"
 
 
-def _train_in_processes(arguments, seeds):
+def _train_as_jobs(arguments, seeds, run_jobs):
     """Train each seed with this command in a process of its own."""
-    from nmn_keras import checkpoint
-    from nmn_keras.sweep import Job, run_jobs
+    import keras
+
+    from nmn_keras.sweep import Job
 
     jobs = []
     for seed in seeds:
         run_dir = _run_dir(arguments, seed)
-        command = [sys.executable, "-m", "nmn_keras.cli", *_without_seeds(arguments.argv), "--seed", str(seed)]
-        if not checkpoint.exists(run_dir):
-            command = [word for word in command if word != "--resume"]
-        jobs.append(Job(str(run_dir), [*command, "--quiet"], run_dir.with_name(run_dir.name + ".log")))
-    statuses = run_jobs(jobs, arguments.jobs or os.cpu_count() or 1, lambda line: print(line, flush=True))
+        command = [sys.executable, "-m", "nmn_keras.cli", *_words_of_one(arguments.argv), "--quiet"]
+        command += ["--seed", str(seed), "--run-dir", str(run_dir.absolute())]
+        backend = {"KERAS_BACKEND": keras.backend.backend()}  # which Keras's own file may have chosen
+        jobs.append(Job(str(run_dir), command, run_dir.with_name(run_dir.name + ".log"), backend, run_dir))
+    statuses = run_jobs(jobs, report=lambda line: print(line, flush=True))
     return max(map(abs, statuses.values()), default=0)
 
 
 def _train_together(arguments, seeds):
     """Train all seeds in one compiled program; the progress bar is the first one's."""
     import keras
-
-    from nmn_keras import checkpoint
 
     if arguments.jobs:
         raise ValueError("`--together` is one process: leave out --jobs.")
@@ -224,18 +248,18 @@ def _train_together(arguments, seeds):
     return status
 
 
-def _without_seeds(argv):
-    """The words of this command but for the options that say how many processes there are."""
+def _words_of_one(argv):
+    """The words of this command but for the options that say how many processes there are, and where."""
     left, words = list(argv), []
     while left:
         word = left.pop(0)
         name, equals, _ = word.partition("=")
-        if name in ("--together", "--no-together"):
-            continue
-        if name not in ("--seeds", "--jobs"):
-            words.append(word)
-        elif not equals:
+        if name in ("--seeds", "--jobs") and not equals:
             left.pop(0)
+        elif name == "--ray" and not equals and left and not left[0].startswith("-"):
+            left.pop(0)
+        elif name not in ("--seeds", "--jobs", "--ray", "--together", "--no-together", "--resume"):
+            words.append(word)
     return words
 
 
@@ -296,7 +320,8 @@ def _finish(arguments, agent, options):
     """Score the best-validated weights, or the last where none were."""
     if options["validation_episodes"]:
         agent.load_weights(options["run_dir"] / "best.weights.h5")
-    score(agent, arguments.test_episodes, options["run_dir"] / "scores.json")
+    scores = score(agent, arguments.test_episodes)
+    checkpoint.replace_json(options["run_dir"] / "scores.json", scores)  # its being there says that the run has ended
 
 
 def _validation(name):

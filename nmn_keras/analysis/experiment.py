@@ -57,6 +57,8 @@ class Options:
     """Episodes that score what was trained."""
     jobs: int | None = None
     """Processes at a time; None = one per core."""
+    ray: str | None = None
+    """The address of a Ray cluster to train on, as `nmn_keras.cluster.run_jobs` takes it; None = train here."""
     resume: bool = False
     """Go on with the runs that are in `directory`."""
     directory: Path = Path("reproduced")

@@ -1,4 +1,4 @@
-"""Trains agents from scratch for an experiment: a process of `nmn train` for each agent and seed, one per core."""
+"""Trains agents from scratch for an experiment: a process of `nmn train` for each agent and seed."""
 
 import csv
 import importlib.util
@@ -9,10 +9,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from nmn_keras import checkpoint
+from nmn_keras import checkpoint, cluster
 from nmn_keras.analysis.experiment import Options
 from nmn_keras.analysis.trained import Group, from_runs
-from nmn_keras.sweep import Job, run_jobs
+from nmn_keras.sweep import Job
 
 SEEDS = range(15)
 """Training seeds, as many as in the paper."""
@@ -30,23 +30,24 @@ def train(names: Sequence[str], options: Options) -> list[Group]:
 
     Args:
         names: of presets.
-        options: seeds (15 by default), recipe ("fast"), episodes (the recipe's), test episodes, jobs, resume, and the
-            directory, below which runs lie at `runs/NAME-RECIPE-sSEED`.
+        options: seeds (15 by default), recipe ("fast"), episodes (the recipe's), test episodes, jobs, ray, resume, and
+            the directory, below which runs lie at `runs/NAME-RECIPE-sSEED`.
 
     Raises:
         FileExistsError: if there are runs and `resume` is not set; nothing is written.
         ValueError: if a name is unknown, or a run to go on with is of another length.
+        OSError: as `nmn_keras.cluster.run_jobs`.
         TrainingFailed: if runs end with an error; what they left can be gone on with.
         KeyboardInterrupt: after a SIGINT, when all runs have saved.
     """
+    run_jobs = cluster.runner(options.ray, options.jobs)
     recipe = options.recipe or RECIPE
     seeds = options.seeds or SEEDS
     runs = {(name, seed): options.directory / "runs" / f"{name}-{recipe}-s{seed}" for name in names for seed in seeds}
     jobs = [job for (name, seed), run in runs.items() if (job := _job(name, recipe, seed, run, options))]
     _check_names(names, recipe)
     options.report(f"{len(runs)} runs, {len(runs) - len(jobs)} of them have ended.")
-    parallel = options.jobs or os.cpu_count() or 1
-    statuses = run_jobs(jobs, parallel, options.report, Progress(options))
+    statuses = run_jobs(jobs, report=options.report, watch=Progress(options))
     if failed := [job for job in jobs if statuses[job.name]]:
         raise TrainingFailed(
             f"{len(failed)} of {len(jobs)} runs failed; --resume goes on with the others. "
@@ -80,13 +81,11 @@ def _job(name, recipe, seed, run, options):
     if begun and (run / "scores.json").exists():
         return None
     command = [sys.executable, "-m", "nmn_keras.cli", "train", name, "--recipe", recipe, "--seed", str(seed)]
-    command += ["--run-dir", str(run), "--quiet"]
+    command += ["--run-dir", str(run.absolute()), "--quiet"]
     for option, value in (("--episodes", options.episodes), ("--test-episodes", options.test_episodes)):
         if value is not None:
             command += [option, str(value)]
-    if begun:
-        command.append("--resume")
-    return Job(str(run), command, run.with_name(run.name + ".log"), _backend())
+    return Job(str(run), command, run.with_name(run.name + ".log"), _backend(), run)
 
 
 def _check_length(run, episodes):
