@@ -7,6 +7,7 @@ import importlib.util
 import logging
 import os
 import re
+import socket
 import sys
 import time
 import uuid
@@ -109,8 +110,9 @@ def _connected(address: str, report: Callable[[str], None]) -> Iterator[None]:
         yield
         return
     try:
+        _knock(address or os.environ.get("RAY_ADDRESS", ""))
         context = ray.init(address or None, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         raise ConnectionError(
             "No Ray cluster could be joined. `--ray` accepts HOST:PORT as `ray start --head` prints it, "
             f"ray://HOST:PORT, auto, local, or no address. Received: {address or os.environ.get('RAY_ADDRESS', '')!r} "
@@ -124,6 +126,13 @@ def _connected(address: str, report: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """Raise `OSError` at once if nobody listens at an address, where Ray would try for minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
 
 
 @contextlib.contextmanager
