@@ -110,7 +110,7 @@ def _connected(address: str, report: Callable[[str], None]) -> Iterator[None]:
         yield
         return
     try:
-        _check_answers(address or os.environ.get("RAY_ADDRESS", ""))
+        _knock(address or os.environ.get("RAY_ADDRESS", ""))
         context = ray.init(address or None, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, ValueError, RuntimeError) as error:
         raise ConnectionError(
@@ -128,11 +128,11 @@ def _connected(address: str, report: Callable[[str], None]) -> Iterator[None]:
         ray.shutdown()
 
 
-def _check_answers(address: str) -> None:
-    """Raise `OSError` if nothing listens at HOST:PORT: Ray would try for minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if host and port.isdecimal():
-        socket.create_connection((host, int(port)), timeout=10).close()
+def _knock(address: str) -> None:
+    """Raise `OSError` at once if nobody listens at an address, where Ray would try for minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
 
 
 @contextlib.contextmanager
