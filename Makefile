@@ -24,7 +24,7 @@ test: .venv/dev.stamp
 	else echo "torch is not installed: its tests were left out"; fi
 
 test-slow: .venv/dev.stamp
-	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 -m slow $(ARGS)
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile -m slow $(ARGS)
 
 check: .venv/dev.stamp
 	$(BIN)/ruff check .
