@@ -9,7 +9,10 @@ work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/lists/partial" "$work/cache/archives/partial"
 key=/usr/share/keyrings/debian-archive-keyring.gpg
-echo "deb [signed-by=$key] http://deb.debian.org/debian trixie main" >"$work/trixie.list"
+# From where this machine gets its own Debian packages; the security archive has none of these.
+mirror="$(apt-get indextargets --format '$(REPO_URI)' 'Component: main' | grep -v security | head -n 1)"
+[ -n "$mirror" ] || { echo "apt has no Debian archive with its lists; run apt-get update first" >&2; exit 1; }
+echo "deb [signed-by=$key] $mirror trixie main" >"$work/trixie.list"
 apt() {
   apt-get -qq -o Dir::Etc::SourceList="$work/trixie.list" -o Dir::Etc::SourceParts=/nowhere \
     -o Dir::State::Lists="$work/lists" -o Dir::Cache="$work/cache" -o APT::Sandbox::User="$(id -un)" "$@" >&2
