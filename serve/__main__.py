@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from nmn_keras.runtime import OnnxAgent
-    from serve.workers import Settings
+    from serve.settings import Settings
 
 EXAMPLE = str(Path(__file__).parent.parent / "examples" / "play_over_http.py")
 
@@ -80,8 +80,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _exit_cleanly)
     from serve import workers
+    from serve.settings import Settings
 
-    settings = workers.Settings(**arguments)
+    settings = Settings(**arguments)
     if settings.workers > 1 and settings.store == "memory":
         _refuse(
             f"{settings.workers} workers need a store that all of them see, and `memory` is none. "

@@ -11,7 +11,7 @@ module.
 import hashlib
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import ray
@@ -22,42 +22,21 @@ from ray import serve as ray_serve
 from ray.serve import Application
 from starlette.applications import Starlette
 
+from serve.settings import AppSettings, Count, Positive, Settings
 from serve.stores.choice import is_shared_by_machines
-from serve.workers import DRAIN_SECONDS, Settings, load_agents, make_app, settle_zoo
+from serve.workers import DRAIN_SECONDS, load_agents, make_app, settle_zoo
 
-Positive = Annotated[float, msgspec.Meta(gt=0)]
-Count = Annotated[int, msgspec.Meta(ge=1)]
 LISTS = ("agents", "cors_origins")
 MOST_ONGOING = 1000
 """Requests that a replica takes at once; an open stream is one. Ray's own 5 would let a replica have five streams."""
 
 
-class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the application can be told; but for the last four, options of `python -m serve` of the same name.
+class Arguments(AppSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the application can be told; but for its own four, options of `python -m serve` of the same name.
 
     On the command line a list is separated by commas: `agents=b1-nmn,b3-nmn`.
     """
 
-    zoo: str | None = None
-    """Directory on every node, or `hf://user/name@revision`, which every replica downloads for itself."""
-    agents: list[str] | None = None
-    """To serve; every one of the zoo if absent."""
-    store: str = "memory"
-    """`redis://...` where there may be more than one replica."""
-    max_sessions: Count = 10_000
-    """Open at once, in all replicas."""
-    ttl_seconds: Positive = 3600.0
-    """How long an idle session is kept at most."""
-    max_age_seconds: Positive = 86_400.0
-    """How long any session is kept."""
-    max_body_bytes: Count = 1 << 20
-    """Of a request, or of a message over a stream."""
-    api_keys: str | None = None
-    """File on every node; every request must then bear one of its keys."""
-    cors_origins: list[str] = []
-    """Of pages that may connect, beside the server's own."""
-    access_log: bool = False
-    """A JSON line per answer, in the replicas' log files."""
     replicas: Count = 1
     """At first, and at least."""
     max_replicas: Count | None = None
@@ -87,7 +66,7 @@ def app(arguments: dict[str, Any]) -> Application:
     if most > told.replicas:
         scaling = {"min_replicas": told.replicas, "max_replicas": most}
         count = {"autoscaling_config": {**scaling, "target_ongoing_requests": told.target_ongoing_requests}}
-    settings = Settings(**{name: getattr(told, name) for name in Settings.__struct_fields__ if hasattr(told, name)})
+    settings = Settings(**{name: getattr(told, name) for name in AppSettings.__struct_fields__})
     make_deployment = ray_serve.deployment(
         name="agents",
         max_ongoing_requests=MOST_ONGOING,

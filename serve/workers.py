@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
+from serve.settings import Settings
+
 if TYPE_CHECKING:
     import socket
 
@@ -23,24 +25,6 @@ if TYPE_CHECKING:
 
 VARIABLE = "NMN_SERVE_SETTINGS"
 DRAIN_SECONDS = 8
-
-
-class Settings(msgspec.Struct, frozen=True):
-    """What the command line says, in a form that a process can be told."""
-
-    zoo: str | None = None
-    agents: list[str] | None = None
-    store: str = "memory"
-    workers: int = 1
-    max_sessions: int = 10_000
-    ttl_seconds: float = 3600.0
-    max_age_seconds: float = 86_400.0
-    max_body_bytes: int = 1 << 20
-    api_keys: str | None = None
-    cors_origins: list[str] = []
-    access_log: bool = False
-    counts: str | None = None
-    """Directory where several processes leave what they have counted."""
 
 
 def settle_zoo(settings: Settings) -> Settings:
