@@ -18,6 +18,8 @@ VALIDATION_SEED = 1
 """Seed of the episodes that choose a checkpoint or a training seed; never used for published scores."""
 
 _BATCH = 500
+_LONGEST = 100_000
+"""Steps after which an episode that nothing has to end is taken for endless."""
 
 
 def evaluate(
@@ -42,16 +44,16 @@ def evaluate(
         env_kwargs: for the environment.
 
     Returns:
-        `return` and `discounted_return` (means), `return_interval` and `discounted_return_interval` (95 %,
-        normal, over episodes), `discounted_return_quantile_10` (the worst tenth ends here), `length`, what was asked
-        for, and, where the optimum is known, `optimal_discounted_return` and `share` of it. Where it is known task by
-        task (full episodes of b2 or b3 with the tasks of the default seed and discount), also `share_quantile_10`,
-        below which a tenth of the tasks have their discounted return as a share of their own optimum, and
-        `worst_tenth_share`, the summed return of that tenth over its summed optimum.
+        `return` and `discounted_return` (means), `return_interval` and `discounted_return_interval` (95 %, normal, over
+        episodes; of one episode there are none), `discounted_return_quantile_10` (the worst tenth ends here), `length`,
+        what was asked for, and, where the optimum is known, `optimal_discounted_return` and `share` of it. Where it is
+        known task by task (full episodes of b2 or b3 with the tasks of the default seed and discount), also
+        `share_quantile_10`, below which a tenth of the tasks have their discounted return as a share of their own
+        optimum, and `worst_tenth_share`, the summed return of that tenth over its summed optimum.
 
     Raises:
-        ValueError: if the environment does not fit the agent, gives numbers that are not finite, or `episodes` is not
-            positive.
+        ValueError: if the environment does not fit the agent, gives numbers that are not finite, or has no time limit
+            and an episode goes on for 100,000 steps, or `episodes` is not positive.
     """
     benchmark = benchmark_of(env, env_kwargs)
     if discount is None:
@@ -65,8 +67,10 @@ def evaluate(
         "length": float(scores["length"].mean()),
     }
     for name in ("return", "discounted_return"):
-        mean, half = _interval(scores[name])
-        result |= {name: mean, f"{name}_interval": [mean - half, mean + half]}
+        result[name] = mean = float(scores[name].mean())
+        if episodes > 1:
+            half = 1.96 * float(scores[name].std(ddof=1)) / math.sqrt(episodes)
+            result[f"{name}_interval"] = [mean - half, mean + half]
     result["discounted_return_quantile_10"] = float(np.quantile(scores["discounted_return"], 0.1))
     optimum = benchmark and benchmark.optimal_return(round(result["length"]), discount)
     if optimum is not None:
@@ -161,7 +165,13 @@ def _play_chunk(agent, env, deterministic, discount, generator):
     action, reward = np.zeros((n, len(stepper.spaces.action_low)), "float32"), np.zeros((n, 1), "float32")
     total, discounted, length = np.zeros(n), np.zeros(n), np.zeros(n, int)
     playing, worth = np.ones(n, bool), 1.0
+    endless = getattr(env.spec, "max_episode_steps", None) is None
     while playing.any():
+        if endless and length.max() >= _LONGEST:
+            raise ValueError(
+                "Full episodes are played, and this environment ends none: it has no time limit. Accepted is one with "
+                f"`max_episode_steps`, `gymnasium.make` takes it too. Received: an episode of {length.max():,} steps"
+            )
         action, state = agent.act(observation, action, reward, state, rng=None if deterministic else generator)
         outcome = stepper.step(action)
         observation, reward = outcome.observation, outcome.reward[:, None].astype("float32")
@@ -183,9 +193,3 @@ def benchmark_of(env, env_kwargs: dict | None = None) -> envs.Benchmark | None:
     env_id, kwargs = envs.identity(env)
     known = next((b for b in envs.BENCHMARKS.values() if env_id in (b.name, b.env_id)), None)
     return known and known.with_arguments({**kwargs, **(env_kwargs or {})})
-
-
-def _interval(values):
-    """Mean and half width of its 95 % interval."""
-    spread = values.std(ddof=1) / math.sqrt(len(values)) if len(values) > 1 else math.nan
-    return float(values.mean()), 1.96 * float(spread)

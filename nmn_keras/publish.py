@@ -54,11 +54,13 @@ def publish(name: str, run_dirs, directory, episodes: int = 1000, add: bool = Fa
     Raises:
         FileNotFoundError: if the directory holds something else than a zoo.
         ValueError: if a run is unfinished, one of several was not validated, its environment cannot be made again, it
-            is of another environment or kind of network than the others, or has the recipe and seed of another. Nothing
-            is written before all is checked.
+            is of another environment or kind of network than the others, or has the recipe and seed of another, or
+            `episodes` is below 2. Nothing is written before all is checked.
     """
     if not zoo.PLAIN_NAME.fullmatch(name):
         raise ValueError(f"`name` must consist of letters, digits, '.', '_' and '-'. Received: {name!r}")
+    if episodes < 2:
+        raise ValueError(f"`episodes` must be from 2: published scores have intervals. Received: episodes={episodes}")
     directory = Path(directory)
     begun = directory.is_dir() and any(directory.iterdir())
     if begun:

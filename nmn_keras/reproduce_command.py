@@ -102,8 +102,8 @@ def _from_scratch(names, options, whole):
     try:
         for name in names:
             _say(f"{name}: measuring")
-            found[name] = load(name).measure(options)
-            _say(f"{page.write_data(name, found[name], options.directory)}")
+            path, found[name] = page.write_data(name, load(name).measure(options), options.directory)
+            _say(str(path))
     except TrainingFailed as error:
         print(f"nmn reproduce: {error}", file=sys.stderr)
         return 1

@@ -362,11 +362,11 @@ def score(agent, episodes, path=None):
         for mode in ("deterministic", "sampled")
     }
     for mode, score in scores.items():
-        low, high = score["discounted_return_interval"]
+        interval = "[{:.1f}, {:.1f}]".format(*score["discounted_return_interval"]) if episodes > 1 else "(no interval)"
         share = f", {score['share']:.1%} of the optimum" if "share" in score else ""
         print(
-            f"{mode:>13}: discounted return {score['discounted_return']:.1f} [{low:.1f}, {high:.1f}]{share}; "
-            f"undiscounted {score['return']:.1f}; {episodes} episodes"
+            f"{mode:>13}: discounted return {score['discounted_return']:.1f} {interval}{share}; "
+            f"undiscounted {score['return']:.1f}; {episodes} episode{'s' if episodes > 1 else ''}"
         )
     if path is not None:
         Path(path).write_text(json.dumps(scores, indent=1))

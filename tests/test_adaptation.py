@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nmn_keras import zoo
-from nmn_keras.analysis import adaptation, navigation, plots
+from nmn_keras.analysis import adaptation, navigation, page, plots
 from nmn_keras.analysis.decoding import circle, explained, predict_held_out
 from nmn_keras.analysis.experiment import Options
 from nmn_keras.analysis.recording import Recording, record
@@ -186,6 +186,15 @@ def test_what_was_measured_is_drawn_and_said(measured):
     assert min(map(len, pictures)) > 20_000  # NaN of empty bins and all
     assert all(f"results/{stem}-{theme.name}.png" in text for stem in drawings for theme in THEMES)
     assert "80 episodes, 402 steps" in text and text.count("| holds") + text.count("| does not hold") == 6
+
+
+def test_measuring_one_benchmark_keeps_what_was_measured_on_others(measured, tmp_path):
+    stored = page.read_data("adaptation", Options())
+    for data in (stored, measured):
+        path, kept = page.write_data("adaptation", data, tmp_path)
+    assert list(kept) == ["b1", "b2", "b3"] and kept == json.loads(path.read_text())
+    assert kept["b1"]["episodes"] == 80 and kept["b2"] == stored["b2"]
+    assert adaptation.section(kept) and len(adaptation.figures(kept)) == len(adaptation.figures(stored))
 
 
 def test_too_few_episodes_are_refused():

@@ -74,6 +74,18 @@ def test_a_vector_environment_is_scored_in_rounds_whatever_its_mode(mode, monkey
     env.reset()  # it was left open
 
 
+def test_one_episode_has_no_interval():
+    scores = evaluation.evaluate(Scripted(), "b1", 1, env_kwargs=SHORT)
+    assert math.isfinite(scores["return"]) and not [name for name in scores if "interval" in name]
+
+
+def test_an_environment_that_ends_no_episode_is_refused(monkeypatch):
+    monkeypatch.setattr(evaluation, "_LONGEST", 1000)
+    assert evaluation.play_episodes(Scripted(), "b1", 2)["length"].tolist() == [1400, 1400]  # its own limit is longer
+    with pytest.raises(ValueError, match=r"no time limit.*`max_episode_steps`.*Received: an episode of 1,000 steps"):
+        evaluation.play_episodes(Scripted(), lambda: envs.make("b1").unwrapped, 2)
+
+
 def test_episodes_beyond_one_batch_are_all_played(monkeypatch):
     monkeypatch.setattr(evaluation, "_BATCH", 4)
     scores = evaluation.play_episodes(Scripted(), "b1", 10, env_kwargs=SHORT)

@@ -266,8 +266,8 @@ def test_names_that_could_lie_outside_are_refused(published, runs, name):
 
 def test_bad_zoos_and_episodes_are_refused_before_the_work(published, runs, tmp_path):
     before = tree(published)
-    with pytest.raises(ValueError, match=r"positive integer. Received: episodes=0"):
-        publish("b1-nmn", [runs["fast"]], published, 0)
+    with pytest.raises(ValueError, match=r"must be from 2: published scores have intervals. Received: episodes=1"):
+        publish("b1-nmn", [runs["fast"]], published, 1)
     assert tree(published) == before
     with pytest.raises(FileNotFoundError, match="There is no zoo here"):
         publish("b1-nmn", [runs["fast"]], runs["fast"], EPISODES)

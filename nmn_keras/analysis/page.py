@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from nmn_keras.analysis import experiment
-from nmn_keras.analysis.experiment import STORED, Data, Options
+from nmn_keras.analysis.experiment import BENCHES, STORED, Data, Options
 from nmn_keras.analysis.themes import THEMES
 from nmn_keras.checkpoint import replace_text
 
@@ -39,12 +39,24 @@ def read_data(name: str, options: Options) -> Data | None:
     return json.loads(path.read_text()) if path.exists() else None
 
 
-def write_data(name: str, data: Data, output: Path) -> Path:
-    """Keep what was measured, so that figures can be drawn again."""
+def write_data(name: str, data: Data, output: Path) -> tuple[Path, Data]:
+    """Keep what was measured, so that figures can be drawn again.
+
+    Args:
+        name: of the experiment.
+        data: what `measure` gave.
+        output: where results go.
+
+    Returns:
+        The path, and the data that it holds: those of an experiment that keeps its benchmarks apart hold what was
+        measured there before on others.
+    """
     path = output / "results" / "data" / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and data.keys() < {*BENCHES}:
+        data = dict(sorted({**json.loads(path.read_text()), **data}.items()))
     replace_text(path, json.dumps(data, indent=1, allow_nan=False) + "\n")
-    return path
+    return path, data
 
 
 def write_figures(name: str, data: Data, output: Path) -> Iterator[Path]:
