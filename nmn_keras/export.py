@@ -78,13 +78,17 @@ def describe(agent, name: str) -> dict[str, str]:
     return {key: _text(value) for key, value in values.items()}
 
 
-def golden_steps(agent) -> dict[str, np.ndarray]:
+def golden_steps(agent, metadata: dict[str, str]) -> dict[str, np.ndarray]:
     """Inputs and outputs of chained steps, `(200, GOLDEN_BATCH, ...)` by the contract's names.
 
-    Observations, rewards and sampled actions are random and cover what the agent meets while it learns.
+    Observations, rewards and sampled actions are random and cover what the agent meets while it learns. Bounds of
+    observations come from the metadata: the process on TensorFlow may not know the environment.
     """
     generator = np.random.default_rng(0)
-    low, high = (np.clip(bound, -5.0, 5.0) for bound in _observation_bounds(agent))
+    low, high = (
+        np.array([sign * 5.0 if bound is None else np.clip(bound, -5.0, 5.0) for bound in json.loads(metadata[key])])
+        for key, sign in (("observation_low", -1), ("observation_high", 1))
+    )
     state = agent.initial_state(GOLDEN_BATCH)
     action = np.zeros((GOLDEN_BATCH, agent.architecture.action_size), "float32")
     reward = np.zeros((GOLDEN_BATCH, 1), "float32")
@@ -104,7 +108,7 @@ def _write(agent, directory, metadata):
     model = canonicalise(_convert(agent), metadata)
     (directory / "policy.onnx").write_bytes(model.SerializeToString(deterministic=True))
     with open(directory / "golden.npz", "wb") as file:
-        np.savez_compressed(file, **golden_steps(agent))  # type: ignore[arg-type]
+        np.savez_compressed(file, **golden_steps(agent, metadata))  # type: ignore[arg-type]
 
 
 def _on_tensorflow(agent, directory, metadata):

@@ -1,9 +1,11 @@
+import dataclasses
 import importlib.util
 import json
 import os
 import subprocess
 import sys
 
+import gymnasium
 import numpy as np
 import onnx
 import pytest
@@ -11,7 +13,7 @@ import references
 from tiny_agents import EXTRA, LAYERS, perturb
 from tiny_envs import Menu, Patchwork
 
-from nmn_keras import ActorCritic, Architecture, OnnxAgent, contract
+from nmn_keras import ActorCritic, Architecture, OnnxAgent, contract, envs
 from nmn_keras.export import FILES, export_agent
 
 ARCHITECTURES = {
@@ -260,15 +262,21 @@ def test_exports_are_byte_identical(exported, tmp_path):
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("jax"), reason="JAX is not installed")
-def test_a_process_on_jax_exports_the_same_bytes(exported, tmp_path):
-    agent, directory = exported
+def test_a_process_on_jax_exports_the_same_bytes(exported, tmp_path, monkeypatch):
+    """Of an environment, too, which only that process knows."""
+    agent, _ = exported
+    spec = gymnasium.spec(envs.BENCHMARKS["b1"].env_id)
+    monkeypatch.setitem(gymnasium.registry, "Local-v0", dataclasses.replace(spec, id="Local-v0"))
+    monkeypatch.setattr(agent.run, "env_id", "Local-v0")
     agent.save(tmp_path / "run")
+    export_agent(agent, tmp_path / "here", "tiny", EXTRA)
     script = (
-        "import json, sys; from nmn_keras import ActorCritic; from nmn_keras.export import export_agent;"
+        "import json, sys, gymnasium; from nmn_keras import ActorCritic; from nmn_keras.export import export_agent;"
+        f"gymnasium.register('Local-v0', {spec.entry_point!r}, max_episode_steps={spec.max_episode_steps});"
         "export_agent(ActorCritic.load(sys.argv[1]), sys.argv[2], 'tiny', json.loads(sys.argv[3]));"
         "print('tensorflow' in sys.modules)"
     )
     command = [sys.executable, "-c", script, tmp_path / "run", tmp_path / "jax", json.dumps(EXTRA)]
     done = subprocess.run(command, env=os.environ | {"KERAS_BACKEND": "jax"}, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "False\n"), done.stderr
-    assert contents(tmp_path / "jax") == contents(directory)
+    assert contents(tmp_path / "jax") == contents(tmp_path / "here")
