@@ -11,6 +11,7 @@ import time
 
 import httpx
 import pytest
+from onnx_agents import TinyAgent, write_zoo
 from server_process import ROOT, serving
 
 from nmn_keras import envs, zoo
@@ -327,6 +328,17 @@ def test_the_keyboard_reaches_every_control(visit, url):
     page.keyboard.press("Space")
     play_to(page, 3)
     assert page.inner_text("#play") == "Pause"
+
+
+def test_agents_of_other_worlds_are_shown_without_one(visit, tmp_path):
+    elsewhere = write_zoo(tmp_path / "zoo", TinyAgent("elsewhere", env_id="Elsewhere-v0"))
+    with serving(elsewhere) as server:
+        page = visit(server.url)
+        until(page, lambda: page.locator("article.card").count() == 1)
+        assert "None of the agents served plays a world of this page" in page.inner_text("#condition")
+        assert "elsewhere" in page.inner_text("article.card")
+        titles = page.locator("main h2:visible").all_inner_texts()
+        assert titles == ["The agents"] and not page.locator("#play").is_visible()
 
 
 def test_the_gallery_shows_what_was_published(visit, url):

@@ -27,7 +27,8 @@ async function start() {
     const lab = new Lab(server, catalogue);
     new Chooser(catalogue.agents, (choice) => lab.begin(choice)).start();
   } else {
-    showCondition("problem", "No agent is served that plays one of the worlds of this page.");
+    for (const part of document.querySelectorAll('[data-needs="world"]')) part.hidden = true;
+    showCondition("problem", "None of the agents served plays a world of this page. They are shown below.");
   }
   new Gallery(byId("gallery"), server, catalogue);
 }
