@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from nmn_keras import presets
 from nmn_keras.analysis import comparison
 from nmn_keras.analysis.experiment import BENCHES, Data, Draw, Options
 from nmn_keras.analysis.learning import BANDS, DOTS, KINDS, PAPER_SEEDS, RECIPES, TRAINED, ZOO, kind_colour, kind_label
@@ -93,7 +94,12 @@ def _depth_panels(groups):
 
 
 def _activation_label(group: Group) -> str:
-    return f"{kind_label(group)}, {'sigmoid' if _is_sigmoid(group) else 'sReLU'}"
+    return f"{kind_label(group)}, {_activation(group)}"
+
+
+def _activation(group):
+    activation = presets.ARCHITECTURES[group.agent].activation
+    return {"srelu": "sReLU", "relu": "ReLU"}.get(activation, activation)
 
 
 # Text
@@ -149,7 +155,7 @@ def _worse_or_equivalent(groups):
                     said = {"no difference shown": "holds: no difference shown", "holds": "holds: worse"}.get(
                         said, said
                     )
-                    yield _what(plain), f"P(sReLU > sigmoid) {found.text(2)}", said
+                    yield _what(plain), f"P({_activation(plain)} > sigmoid) {found.text(2)}", said
 
     return _claim(
         "Sigmoid activation functions lead to worse or equivalent results to sReLUs, be it for RNNs or NMNs.",
@@ -228,7 +234,7 @@ def _captions(groups):
         mine = [group for group in groups if group.recipe == recipe]
         if any(map(_is_sigmoid, mine)):
             text = picture(f"robustness-sigmoid-{recipe}", f"Learning curves with sReLU and sigmoid, {recipe} recipe")
-            yield f"{text}\n\n*sReLU (solid) and sigmoid (dashed), {recipe} recipe, while training. {BANDS}*"
+            yield f"{text}\n\n*sReLU or ReLU (solid) and sigmoid (dashed), {recipe} recipe, while training. {BANDS}*"
         if _has_depths(mine):
             text = picture(f"robustness-depth-{recipe}", f"Learning curves by depth, {recipe} recipe")
             yield f"{text}\n\n*By depth of the main network, {recipe} recipe, while training. {BANDS}*"

@@ -37,7 +37,8 @@ export class Chooser {
   #changeBenchmark() {
     const players = this.#players;
     byId("story").textContent = this.benchmark.story;
-    fillSelect(byId("agent"), players, players[0][0]);
+    const first = players.find(([name]) => name === `${this.benchmark.name}-nmn`) ?? players[0];
+    fillSelect(byId("agent"), players, first[0]);
     this.#changeAgent();
   }
 
