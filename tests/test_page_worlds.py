@@ -161,7 +161,7 @@ def test_scale_factors_are_read_from_the_published_file():
         expected.append([[1.0 + z @ scale for scale in scales] for z in signals])
     for ours, theirs in zip(play_in_node({"gains": asked})["gains"], expected, strict=True):
         for gains, layers in zip(ours, theirs, strict=True):
-            assert len(gains) == len(layers) > 1
+            assert len(gains) == len(layers) >= 1
             for gain, layer in zip(gains, layers, strict=True):
                 np.testing.assert_allclose(gain, layer, atol=1e-5)
 
