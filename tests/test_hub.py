@@ -277,7 +277,7 @@ def test_what_is_refused_is_said_and_loses_nothing(hub, child, pushed, tmp_path)
         (WRITER, ["push", "hf://ann/other", "b1-nmn"], "The repository holds something else."),
         (WRITER, [*push, "--private"], "The repository is public, and pushing does not change that."),
         (WRITER, ["push", f"{AGENT}@a", "b1-nmn", "--revision", "b"], "The branch is named twice."),
-        (WRITER, ["push", AGENT, "b9-nmn"], "Unknown agent. Known: b1-nmn, "),
+        (WRITER, ["push", AGENT, "b9-nmn"], "Unknown agent. Known: b1-film, "),
         (WRITER, ["push", AGENT, str(tmp_path / "b1-nmn")], "There is no zoo here."),
     ]
     before = copy.deepcopy((hub.repositories, hub.large))

@@ -14,7 +14,7 @@ import pytest
 from made_groups import group
 from matplotlib.colors import to_rgb
 
-from nmn_keras import cli, zoo
+from nmn_keras import cli, presets, zoo
 from nmn_keras.analysis import comparison, experiment, page, plots, themes, trained
 from nmn_keras.analysis.experiment import Options
 
@@ -165,6 +165,13 @@ def test_variants_are_compared_with_what_was_trained_alike():
     assert {*module.figures(data)} == {"robustness-sigmoid-fast", "robustness-depth-fast", "robustness-scores"}
     assert {f"{stem}-light.png" for stem in module.figures(data)} <= {*IMAGE.findall(text)}
     assert len(module.figures(data)["robustness-depth-fast"](themes.LIGHT).axes) == 6
+    labels = {"srelu": "sReLU", "relu": "ReLU", "sigmoid": "sigmoid"}
+    for name in [
+        f"b{bench}-{kind}{ending}" for bench in "123" for kind in ("nmn", "rnn") for ending in ("", "-sigmoid")
+    ]:
+        assert module._activation_label(group(name, 0.9)).endswith(
+            f", {labels[presets.ARCHITECTURES[name].activation]}"
+        )
 
 
 def test_kinds_beyond_the_paper_are_compared_with_the_nmn():

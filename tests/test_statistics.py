@@ -38,17 +38,21 @@ def test_the_probability_of_improvement_is_that_of_rliable(scores):
     assert statistics.improvement([3, 4], [1, 2]) == 1 and statistics.improvement([1, 1], [1, 2]) == 0.25
 
 
-@pytest.mark.filterwarnings("ignore:random_state is deprecated:FutureWarning")  # of arch, below rliable
 def test_intervals_are_those_of_rliable(scores):
     x, y = scores
-    one = (x, metrics.aggregate_iqm, statistics.pooled_interquartile_mean, [*x.T], 4000, 0.04)
+    one = (
+        x,
+        metrics.aggregate_iqm,
+        statistics.pooled_interquartile_mean,
+        [*x.T],
+        4000,
+        0.06,
+    )  # a step of such means is 0.053 of it
     two = ((x, y), metrics.probability_of_improvement, statistics.mean_improvement, [*x.T, *y.T], 250, 0.15)
     for arrays, theirs, ours, strata, reps, tolerance in (one, two):  # rliable's probability takes 10 ms each
+        np.random.seed(1)  # noqa: NPY002 - rliable draws with numpy's global generator, whatever `random_state` it is given
         _, expected = library.get_interval_estimates(
-            {"a": arrays},
-            lambda *s, theirs=theirs: np.array([theirs(*s)]),
-            reps=reps,
-            random_state=np.random.RandomState(1),
+            {"a": arrays}, lambda *s, theirs=theirs: np.array([theirs(*s)]), reps=reps
         )
         low, high = expected["a"][:, 0]
         found = statistics.interval(statistics.bootstrap(ours, strata, repetitions=20_000))

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from nmn_keras import presets
 from nmn_keras.analysis import comparison
 from nmn_keras.analysis.experiment import BENCHES, Data, Draw, Options
 from nmn_keras.analysis.learning import BANDS, DOTS, KINDS, PAPER_SEEDS, RECIPES, TRAINED, ZOO, kind_colour, kind_label
@@ -98,8 +97,9 @@ def _activation_label(group: Group) -> str:
 
 
 def _activation(group):
-    activation = presets.ARCHITECTURES[group.agent].activation
-    return {"srelu": "sReLU", "relu": "ReLU"}.get(activation, activation)
+    if _is_sigmoid(group):
+        return "sigmoid"
+    return "ReLU" if group.agent.startswith("b1-rnn") else "sReLU"  # as in the presets, which would load Keras
 
 
 # Text
