@@ -16,7 +16,7 @@ from matplotlib.colors import to_rgb
 
 from nmn_keras import cli, presets, zoo
 from nmn_keras.analysis import comparison, experiment, page, plots, themes, trained
-from nmn_keras.analysis.experiment import Options
+from nmn_keras.analysis.experiment import BENCHES, Options
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -166,12 +166,11 @@ def test_variants_are_compared_with_what_was_trained_alike():
     assert {f"{stem}-light.png" for stem in module.figures(data)} <= {*IMAGE.findall(text)}
     assert len(module.figures(data)["robustness-depth-fast"](themes.LIGHT).axes) == 6
     labels = {"srelu": "sReLU", "relu": "ReLU", "sigmoid": "sigmoid"}
-    for name in [
-        f"b{bench}-{kind}{ending}" for bench in "123" for kind in ("nmn", "rnn") for ending in ("", "-sigmoid")
-    ]:
-        assert module._activation_label(group(name, 0.9)).endswith(
-            f", {labels[presets.ARCHITECTURES[name].activation]}"
-        )
+    for name in (
+        f"{bench}-{kind}{ending}" for bench in BENCHES for kind in ("nmn", "rnn") for ending in ("", "-sigmoid")
+    ):
+        activation = labels[presets.ARCHITECTURES[name].activation]
+        assert module._activation_label(group(name, 0.9)).endswith(f", {activation}")
 
 
 def test_kinds_beyond_the_paper_are_compared_with_the_nmn():
