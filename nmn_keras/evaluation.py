@@ -169,8 +169,8 @@ def _play_chunk(agent, env, deterministic, discount, generator):
     while playing.any():
         if endless and length.max() >= _LONGEST:
             raise ValueError(
-                "Full episodes are played, and this environment ends none: it has no time limit. Accepted is one with "
-                f"`max_episode_steps`, `gymnasium.make` takes it too. Received: an episode of {length.max():,} steps"
+                "Full episodes are played, and one does not end: the environment has no time limit. Accepted is one "
+                f"with `max_episode_steps` (gymnasium.make takes it). Received: an episode of {length.max():,} steps"
             )
         action, state = agent.act(observation, action, reward, state, rng=None if deterministic else generator)
         outcome = stepper.step(action)

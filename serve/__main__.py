@@ -149,8 +149,10 @@ def _url(listener: socket.socket) -> str:
 
 def _greeting(url: str, agents: "Mapping[str, OnnxAgent]") -> str:
     """Say what is served, and what to try."""
-    name, agent = next(iter(agents.items()))
-    observation = f"'{{\"observation\": {[0.0] * agent.observation_size}}}'"
+    from serve.documentation import exemplary
+
+    name = exemplary(agents)
+    observation = f"'{{\"observation\": {[0.0] * agents[name].observation_size}}}'"
     lines = [
         f"Serving {', '.join(agents)} at {url} (Ctrl+C stops)",
         f"Open {url} to watch an agent adapt, {url}/docs to read the API.",

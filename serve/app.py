@@ -13,7 +13,7 @@ from nmn_keras.runtime import OnnxAgent
 from serve import open_inference, problems
 from serve.access import Access
 from serve.condition import Condition
-from serve.documentation import Documentation
+from serve.documentation import Documentation, exemplary
 from serve.metrics import SHARE_SECONDS, Metrics
 from serve.native import Native
 from serve.open_inference import OpenInference
@@ -80,7 +80,7 @@ def create_app(
         Group("page", page.__doc__ or "", page.operations()),
         Group("condition", "For operators and their probes.", condition.operations()),
     ]
-    documentation = Documentation(groups, keyed=bool(api_keys), agent=next(iter(agents), "AGENT"))
+    documentation = Documentation(groups, keyed=bool(api_keys), agent=exemplary(agents))
     operations = [operation for group in groups for operation in group.operations]
     routes = make_routes([*operations, *documentation.operations()], access, Observer(metrics, access_log))
     (step,) = (route.app for route in routes if route.path == "{session}".join(STEP))

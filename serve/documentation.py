@@ -1,8 +1,9 @@
 """The documentation that the server gives of itself: a document for programs, a page for people."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from starlette.requests import Request
@@ -11,6 +12,9 @@ from starlette.responses import Response
 from serve import manual
 from serve.openapi import Group, describe
 from serve.operations import Operation
+
+if TYPE_CHECKING:
+    from nmn_keras.runtime import OnnxAgent
 
 GROUP = Group("documentation", "What you are reading.")
 STYLE = Path(__file__).with_name("manual.css")
@@ -21,6 +25,11 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
+
+
+def exemplary(agents: "Mapping[str, OnnxAgent]") -> str:
+    """Name the agent to show examples with: the first that is neuromodulated, else the first."""
+    return next((name for name, agent in agents.items() if agent.kind == "nmn"), next(iter(agents), "AGENT"))
 
 
 class Documentation:

@@ -34,7 +34,7 @@ class AppSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settings(AppSettings, frozen=True, kw_only=True):
-    """What one of several processes is told."""
+    """What a process that serves is told."""
 
     workers: Count = 1
     counts: str | None = None

@@ -22,6 +22,7 @@ from starlette.routing import Route
 from nmn_keras import zoo
 from serve import manual
 from serve.app import create_app
+from serve.documentation import exemplary
 from serve.openapi import Group, describe
 from serve.operations import Operation
 
@@ -65,6 +66,11 @@ def check_answer(document, operation, status, content_type, text):
 def fits(document, name, value):
     reference = {"$ref": f"#/components/schemas/{name}", "components": document["components"]}
     return Draft202012Validator(reference).is_valid(value)
+
+
+def test_examples_are_of_a_neuromodulated_agent_if_one_is_served():
+    film, nmn = ({name: zoo.load(name, runtime="onnx")} for name in ("b1-film", "b1-nmn"))
+    assert exemplary(film | nmn) == "b1-nmn" and exemplary(film) == "b1-film" and exemplary({}) == "AGENT"
 
 
 def test_the_document_is_valid(document):
