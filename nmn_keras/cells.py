@@ -1,6 +1,6 @@
 """Cells of the modulator: a GRU and a bistable cell, one step or a whole sequence over the same weights.
 
-Everything here is `keras.ops` only, but for the recurrence over a sequence (`nmn_keras.gru`, `nmn_keras.nbrc`).
+Everything here is `keras.ops` only, but for a cell over a sequence on JAX (`nmn_keras.recurrence`).
 """
 
 from typing import Any, ClassVar
@@ -8,15 +8,14 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from nmn_keras import gru, nbrc
+from nmn_keras import gru, nbrc, recurrence
 from nmn_keras.layers import positive_units
 
 
 class ModulatorCell(keras.layers.Layer):
     """What the cells share: weights, one step, and a time-major sequence.
 
-    A cell has the interface of a Keras cell (so `keras.layers.RNN(ModulatorGRUCell(50))` works) and adds `sequence`,
-    which projects all inputs in one matrix product before the scan.
+    A cell has the interface of a Keras cell (so `keras.layers.RNN(ModulatorGRUCell(50))` works) and adds `sequence`.
 
     Call arguments:
         inputs: `(N, I)`.
@@ -32,8 +31,8 @@ class ModulatorCell(keras.layers.Layer):
         bias_initializer: for `bias`.
     """
 
-    recurrence: ClassVar[Any]
-    """Module of `step` and `sequence`."""
+    equations: ClassVar[Any]
+    """Module of `advance` and `retreat`."""
     recurrent_blocks: ClassVar[int]
     """Blocks of `units` columns in the recurrent kernel."""
     bias_blocks: ClassVar[int]
@@ -65,7 +64,9 @@ class ModulatorCell(keras.layers.Layer):
     def call(self, inputs, states):
         """One step: Keras's cell interface."""
         state = states[0] if isinstance(states, list | tuple) else states
-        state = self.recurrence.step(self._project(inputs), self.recurrent_kernel, state)
+        kernel, recurrent_kernel, bias = self._recurrence_weights()
+        projected = ops.matmul(inputs, kernel) + bias
+        state, _ = self.equations.advance(projected, ops.matmul(state, recurrent_kernel), state)
         return state, [state]
 
     def sequence(self, inputs, initial_state, keep):
@@ -79,15 +80,16 @@ class ModulatorCell(keras.layers.Layer):
         Returns:
             `(T, N, units)`, the state after each step.
         """
-        return self.recurrence.sequence(self._project(inputs), self.recurrent_kernel, initial_state, keep)
+        return recurrence.sequence(self.equations, inputs, self._recurrence_weights(), initial_state, keep)
 
     def get_initial_state(self, batch_size=None):
         """Zeros `(batch_size, units)`, as `keras.layers.RNN` asks for."""
         return [ops.zeros((batch_size, self.units), dtype=self.compute_dtype)]
 
-    def _project(self, inputs):
+    def _recurrence_weights(self):
+        """Kernel, recurrent kernel and a bias for every column of the projected inputs."""
         bias, without = self.bias, (3 - self.bias_blocks) * self.units
-        return ops.matmul(inputs, self.kernel) + (ops.pad(bias, (0, without)) if without else bias)
+        return self.kernel, self.recurrent_kernel, ops.pad(bias, (0, without)) if without else bias
 
     def get_config(self):
         """Constructor arguments, serialised."""
@@ -111,7 +113,7 @@ class ModulatorGRUCell(ModulatorCell):
     It equals `keras.layers.GRUCell(reset_after=True)` with a zero recurrent bias.
     """
 
-    recurrence: ClassVar[Any] = gru
+    equations: ClassVar[Any] = gru
     recurrent_blocks: ClassVar[int] = 3
     bias_blocks: ClassVar[int] = 3
 
@@ -131,7 +133,7 @@ class ModulatorNBRCCell(ModulatorCell):
     ONE 2021 (nBRC; the biases are those of the authors' code).
     """
 
-    recurrence: ClassVar[Any] = nbrc
+    equations: ClassVar[Any] = nbrc
     recurrent_blocks: ClassVar[int] = 2
     bias_blocks: ClassVar[int] = 2
 

@@ -288,27 +288,30 @@ def test_keep_zero_begins_anew():
 
 
 @CELLS
-def test_sequence_gradient_is_the_slope_of_the_iterated_equation(kind, reference):
+def test_sequence_gradients_are_the_slopes_of_the_iterated_equation(kind, reference):
     inputs, start, weigh = draw((6, 2, 3), (2, 5), (6, 2, 5))
     gru, keep = cell(kind), np.ones((6, 2, 1), "float32")
     keep[3, 0] = 0.0
 
+    given = [keras.Variable(x) for x in (inputs, start)]
+
     def loss():
-        arrays = (convert_to_tensor(x) for x in (inputs, start, keep))
+        arrays = (keras.ops.convert_to_tensor(x) for x in (*given, keep))
         return keras.ops.sum(gru.sequence(*arrays) * convert_to_tensor(weigh))
 
-    def iterated(weights):
-        total, state = 0.0, start
+    def iterated(arrays):
+        inputs, state, *weights = arrays
+        total = 0.0
         for t in range(6):
             state = reference(inputs[t], state * keep[t], *weights)
             total += (state * weigh[t]).sum()
         return total
 
-    weights = gru.get_weights()
-    slopes = references.finite_differences(iterated, weights)
+    arrays = [inputs, start, *gru.get_weights()]
+    slopes = references.finite_differences(iterated, arrays)
     assert all(np.abs(slope).max() > 0.1 for slope in slopes)
-    value, found = value_and_gradients(loss, gru.trainable_variables)
-    assert_allclose(value, iterated(weights), **CLOSE)
+    value, found = value_and_gradients(loss, [*given, *gru.trainable_variables])
+    assert_allclose(value, iterated(arrays), **CLOSE)
     for gradient, slope in zip(found, slopes, strict=True):
         assert_allclose(gradient, slope, rtol=1e-4, atol=2e-5)
 
