@@ -14,6 +14,8 @@ from nmn_keras import envs, zoo
 from nmn_keras.analysis.recording import record
 from nmn_keras.evaluation import TEST_SEED
 
+LAST = 300
+"""Steps without a hit at the end of an episode that count as standing on misses."""
 WINDOWS = ((0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 10), (10, 20), (20, 200), (200, 800), (800, 1400))
 
 
@@ -31,6 +33,7 @@ def main() -> None:
         print(f"| {start + 1} to {end} | {hits[start:end].mean():.1%} |")
     median, most, last = np.quantile(first, [0.5, 0.9, 1.0], method="higher")
     print(f"\nFirst hit at step {median:.0f} (median), {most:.0f} (90 % of episodes), {last:.0f} (all)")
+    print(f"No hit in the last {LAST} steps: {(~hits[-LAST:].any(axis=0)).mean():.1%} of episodes")
 
 
 if __name__ == "__main__":
