@@ -60,7 +60,7 @@ def test_signals_and_scale_factors_are_those_of_the_keras_network(name):
     assert len(published) == len(network.main) >= 1
     some = z[[5, 49], :2].reshape(4, -1)
     for layer, factors in zip(network.main, published, strict=True):
-        linear = NMNDense(layer.units, None, layer.scale_offset)  # the same without saturation
+        linear = NMNDense(layer.units, None, layer.scale_offset, shared=layer.shared)  # the same without saturation
         inputs = np.random.default_rng(0).normal(size=(4, layer.kernel.shape[0])).astype(np.float32)
         linear.build(inputs.shape, some.shape)
         linear.set_weights(layer.get_weights())
