@@ -28,8 +28,8 @@ HEADERS = {
 
 
 def exemplary(agents: "Mapping[str, OnnxAgent]") -> str:
-    """Name the agent to show examples with: the first that is neuromodulated, else the first."""
-    return next((name for name, agent in agents.items() if agent.kind == "nmn"), next(iter(agents), "AGENT"))
+    """Name the agent to show examples with: as on the page a benchmark's NMN, else another, else the first."""
+    return min(agents, key=lambda name: (not name.endswith("-nmn"), agents[name].kind != "nmn"), default="AGENT")
 
 
 class Documentation:

@@ -69,8 +69,9 @@ def fits(document, name, value):
 
 
 def test_examples_are_of_a_neuromodulated_agent_if_one_is_served():
-    film, nmn = ({name: zoo.load(name, runtime="onnx")} for name in ("b1-film", "b1-nmn"))
-    assert exemplary(film | nmn) == "b1-nmn" and exemplary(film) == "b1-film" and exemplary({}) == "AGENT"
+    film, nbrc, nmn = ({name: zoo.load(name, runtime="onnx")} for name in ("b1-film", "b1-nbrc", "b1-nmn"))
+    assert exemplary(film | nbrc | nmn) == "b1-nmn" and exemplary(film | nbrc) == "b1-nbrc"
+    assert exemplary(film) == "b1-film" and exemplary({}) == "AGENT"
 
 
 def test_the_document_is_valid(document):

@@ -292,11 +292,10 @@ def test_sequence_gradients_are_the_slopes_of_the_iterated_equation(kind, refere
     inputs, start, weigh = draw((6, 2, 3), (2, 5), (6, 2, 5))
     gru, keep = cell(kind), np.ones((6, 2, 1), "float32")
     keep[3, 0] = 0.0
-
     given = [keras.Variable(x) for x in (inputs, start)]
 
     def loss():
-        arrays = (keras.ops.convert_to_tensor(x) for x in (*given, keep))
+        arrays = (convert_to_tensor(x) for x in (*given, keep))
         return keras.ops.sum(gru.sequence(*arrays) * convert_to_tensor(weigh))
 
     def iterated(arrays):
