@@ -17,6 +17,7 @@ from nmn_keras import checkpoint, zoo
 from nmn_keras.actor_critic import ActorCritic
 from nmn_keras.card import model_card
 from nmn_keras.evaluation import TEST_SEED, VALIDATION_SEED, benchmark_of, evaluate
+from nmn_keras.export import FILES as EXPORTED_FILES
 from nmn_keras.export import export_agent
 
 PAPER_RETURNS = {"b1-nmn": 4534.0}
@@ -49,7 +50,7 @@ def publish(name: str, run_dirs, directory, episodes: int = 1000, add: bool = Fa
         directory: the zoo directory; one that is missing or empty becomes a zoo.
         episodes: test episodes per seed and kind of action.
         add: keep the seeds of the entry that is there, which must have been scored in the same way; the best of old
-            and new ones is published. Else the entry is replaced.
+            and new ones is published. If that is the one published already, its files stay. Else the entry is replaced.
 
     Raises:
         FileNotFoundError: if the directory holds something else than a zoo.
@@ -77,9 +78,10 @@ def publish(name: str, run_dirs, directory, episodes: int = 1000, add: bool = Fa
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "index.json").write_text(json.dumps({"version": zoo.INDEX_VERSION, "agents": {}}) + "\n")
     target = directory / name
+    kept = target if any(best is seed for seed in earlier) else None
     with tempfile.TemporaryDirectory(dir=directory) as temporary:
         written = Path(temporary) / name
-        _write_entry(written, name, seeds, best, scores)
+        _write_entry(written, name, seeds, best, scores, kept)
         if target.exists():
             shutil.rmtree(target)
         written.rename(target)
@@ -227,8 +229,21 @@ def _references(name, best):
     return {key: value for key, value in known.items() if value is not None}
 
 
-def _write_entry(directory, name, seeds, best, scores):
+def _write_entry(directory, name, seeds, best, scores, kept):
+    """The files of an entry; those of the agent itself are copied from `kept`, where it is published already."""
     directory.mkdir()
+    if kept is None:
+        _write_agent(directory, name, best, scores)
+    else:
+        for file in ("config.json", "agent.weights.h5", *EXPORTED_FILES):
+            shutil.copy(kept / file, directory)
+    config = json.loads((directory / "config.json").read_text())
+    (directory / "scores.json").write_text(json.dumps(scores, indent=1) + "\n")
+    _write_curves(directory / "curves.csv", seeds)
+    (directory / "README.md").write_text(model_card(name, config, scores))
+
+
+def _write_agent(directory, name, best, scores):
     agent = _without_optimizers(best.agent)
     config = {**agent.get_config(), "env_id": agent.run.env_id, "env_kwargs": agent.run.env_kwargs}
     (directory / "config.json").write_text(json.dumps(config, indent=1) + "\n")
@@ -236,9 +251,6 @@ def _write_entry(directory, name, seeds, best, scores):
     published = {mode: scores["published"][mode]["discounted_return"] for mode in ("deterministic", "sampled")}
     extra = {"training_commit": best.record["commit"], "scores": published}
     export_agent(agent, directory, name, extra)
-    (directory / "scores.json").write_text(json.dumps(scores, indent=1) + "\n")
-    _write_curves(directory / "curves.csv", seeds)
-    (directory / "README.md").write_text(model_card(name, config, scores))
 
 
 def _without_optimizers(agent):

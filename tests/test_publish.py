@@ -167,11 +167,14 @@ def test_zoo_lists_and_shows(published, capsys, tmp_path):
 
 
 @pytest.mark.parametrize("first", ["fast", "paper"])
-def test_seeds_can_be_added_later(published, runs, tmp_path, first):
+def test_seeds_can_be_added_later(published, runs, best, tmp_path, first):
     directory = empty_zoo(tmp_path / "zoo")
     second = {"fast": "paper", "paper": "fast"}[first]
     publish("b1-nmn", [runs[first]], directory, EPISODES)
+    weights = directory / "b1-nmn" / "agent.weights.h5"
+    first_weights = weights.read_bytes()
     publish("b1-nmn", [runs[second]], directory, EPISODES, add=True)
+    assert (weights.read_bytes() == first_weights) == (runs[first] == best)
     assert tree(directory / "b1-nmn").keys() == tree(published / "b1-nmn").keys()
     for name, content in tree(published / "b1-nmn").items():
         if name != "agent.weights.h5":  # HDF5 files hold the time
