@@ -344,7 +344,7 @@ def test_agents_of_other_worlds_are_shown_without_one(visit, tmp_path):
 def test_the_gallery_shows_what_was_published(visit, url):
     page = visit(url, reduced_motion="reduce")
     ready(page)
-    card = page.locator("article.card", has_text="b3-nmn")
+    card = page.get_by_role("article", name="b3-nmn", exact=True)
     scores = zoo.card("b3-nmn")["scores"]["deterministic"]
     assert f"{scores['discounted_return']:.0f}" in card.inner_text()
     assert all(f"{bound:.0f}" in card.inner_text() for bound in scores["discounted_return_interval"])

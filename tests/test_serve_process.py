@@ -101,8 +101,8 @@ def test_the_example_plays_over_http(server):
 
 
 def test_the_example_says_when_no_server_runs():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    done = play_over_http("--url", f"http://127.0.0.1:{port}")
+    with socket.socket() as silent:  # bound but not listening: no other server can take the port meanwhile
+        silent.bind(("127.0.0.1", 0))
+        done = play_over_http("--url", f"http://127.0.0.1:{silent.getsockname()[1]}")
     assert done.returncode == 1
     assert done.stderr.startswith("No server answers") and done.stderr.count("\n") == 1
