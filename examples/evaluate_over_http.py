@@ -28,6 +28,8 @@ def main() -> None:
         scores = score(arguments)
     except (NoAnswer, ServerError) as error:
         raise SystemExit(f"{error} (make serve starts a server)") from error
+    except ValueError as error:
+        raise SystemExit(str(error)) from error
     print(json.dumps(scores, indent=1))
 
 

@@ -5,6 +5,7 @@ Start the server in one shell (`make serve`, or `python -m serve`), then in anot
     python examples/play_over_http.py                  # 20 steps
     python examples/play_over_http.py --steps 1400     # a whole episode
 
+A server with API keys needs one of them in the environment variable NMN_API_KEY.
 Needs only gymnasium and the environments; HTTP is Python's own.
 """
 
@@ -26,10 +27,7 @@ from nmn_keras.spaces import describe
 def main() -> None:
     """Play, and print what happens at every step."""
     arguments = parse_arguments()
-    address = urllib.parse.urlsplit(arguments.url)
-    if address.scheme != "http" or not address.hostname:
-        raise SystemExit(f"--url must look like http://127.0.0.1:8000. Received: {arguments.url}")
-    connection = http.client.HTTPConnection(address.hostname, address.port, timeout=10)
+    connection = http.client.HTTPConnection(*parse_address(arguments.url), timeout=10)
     try:
         play(connection, arguments.agent, arguments.steps, arguments.seed)
     except BrokenPipeError:  # whoever read our output has gone, as with `| head`
@@ -52,10 +50,21 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def parse_address(url: str) -> tuple[str, int | None]:
+    """Return host and port."""
+    try:
+        address = urllib.parse.urlsplit(url)
+        if address.scheme == "http" and address.hostname and address.path in ("", "/"):
+            return address.hostname, address.port
+    except ValueError:  # a port that is none
+        pass
+    raise SystemExit(f"--url must look like http://127.0.0.1:8000. Received: {url}")
+
+
 def play(connection: http.client.HTTPConnection, agent: str, steps: int, seed: int | None) -> None:
     """Step the environment here and the agent there."""
-    card = call(connection, "GET", f"/v1/agents/{agent}")
-    session = call(connection, "POST", f"/v1/agents/{agent}/sessions")["session"]
+    card = call(connection, "GET", f"/v1/agents/{agent}", needs=("env_id", "env_kwargs"))
+    session = call(connection, "POST", f"/v1/agents/{agent}/sessions", needs=("session",))["session"]
     env = gymnasium.make(card["env_id"], **card["env_kwargs"])
     spaces = describe(env)  # how the environment's observations and actions become rows of numbers
     observation, info = env.reset(seed=seed)
@@ -64,7 +73,7 @@ def play(connection: http.client.HTTPConnection, agent: str, steps: int, seed: i
     rewards: list[float] = []
     ended = False
     while not ended and len(rewards) < steps:
-        answer = call(connection, "POST", f"/v1/sessions/{session}/step", message)
+        answer = call(connection, "POST", f"/v1/sessions/{session}/step", message, ("action", "step"))
         action = np.asarray(answer["action"], np.float32)
         observation, reward, terminated, truncated, _ = env.step(spaces.action(action))
         print_step(answer["step"], message["observation"], answer["action"], float(reward))
@@ -75,17 +84,30 @@ def play(connection: http.client.HTTPConnection, agent: str, steps: int, seed: i
     print_summary(rewards)
 
 
-def call(connection: http.client.HTTPConnection, method: str, path: str, message: Any = None) -> dict[str, Any]:
-    """Send one request over the open connection and return the answer's JSON."""
+def call(
+    connection: http.client.HTTPConnection, method: str, path: str, message: Any = None, needs: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Send one request over the open connection and return the answer's JSON, which must have the members `needs`."""
     body = None if message is None else json.dumps(message)
     headers = {"Content-Type": "application/json"} if body else {}
+    if key := os.environ.get("NMN_API_KEY"):
+        headers["Authorization"] = f"Bearer {key}"
     connection.request(method, path, body, headers)
     response = connection.getresponse()
     content = response.read()
-    answer = json.loads(content) if content else {}
-    if response.status >= 400:
-        raise SystemExit(f"{method} {path} was refused ({response.status}): {answer['detail']}")
-    return answer
+    try:
+        answer = json.loads(content or b"{}")
+    except ValueError:
+        answer = None
+    known = answer if isinstance(answer, dict) else {}
+    if str(known.get("type")).startswith("urn:problem-type:nmn:"):
+        raise SystemExit(f"{method} {path} was refused ({response.status}): {known.get('detail')}")
+    if answer is not known or response.status >= 300 or any(name not in known for name in needs):
+        raise SystemExit(
+            f"What answers at {connection.host}:{connection.port} is not python -m serve: to {method} {path} it said "
+            f"{response.status} {content[:80]!r}. Choose another --url."
+        )
+    return known
 
 
 def print_step(step: int, observation: list[float], action: list[float], reward: float) -> None:

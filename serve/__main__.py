@@ -2,6 +2,7 @@
 
 # Only what the help text needs is imported here: `--help` answers at once.
 import argparse
+import errno
 import os
 import signal
 import socket
@@ -67,7 +68,11 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         "--api-keys", metavar="FILE", help="API keys, one per line; every request must then bear one (none)"
     )
     parser.add_argument(
-        "--cors-origins", nargs="+", default=[], metavar="ORIGIN", help="pages that may connect, beside our own (none)"
+        "--cors-origins",
+        nargs="+",
+        default=[],
+        metavar="ORIGIN",
+        help="of pages that may connect, beside our own, as https://example.org; '*' for all (none)",
     )
     parser.add_argument("--access-log", action="store_true", help="write a JSON line per answer to standard error")
     return parser.parse_args(argv)
@@ -95,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except (OSError, ValueError, ImportError) as error:
         _refuse(str(error))
     listener = _listen(host, port)
-    print(_greeting(_url(listener), agents), flush=True)
+    print(_greeting(_url(listener), agents, keyed=settings.api_keys is not None), flush=True)
     if settings.workers > 1:
         workers.run_workers(settings, listener)
     else:
@@ -137,8 +142,11 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
+        elsewhere = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
+        wrong = "Choose an address of this machine for --host; 0.0.0.0 is all of them."
         _refuse(
-            f"cannot listen on {host}:{port} ({error.strerror or error}). Choose another --port; 0 takes any free one."
+            f"cannot listen on {host}:{port} ({error.strerror or error}). "
+            f"{wrong if elsewhere else 'Choose another --port; 0 takes any free one.'}"
         )
 
 
@@ -147,20 +155,21 @@ def _url(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _greeting(url: str, agents: "Mapping[str, OnnxAgent]") -> str:
+def _greeting(url: str, agents: "Mapping[str, OnnxAgent]", keyed: bool) -> str:
     """Say what is served, and what to try."""
     from serve.documentation import exemplary
 
     name = exemplary(agents)
     observation = f"'{{\"observation\": {[0.0] * agents[name].observation_size}}}'"
+    curl = 'curl -H "Authorization: Bearer $NMN_API_KEY"' if keyed else "curl"
     lines = [
         f"Serving {', '.join(agents)} at {url} (Ctrl+C stops)",
         f"Open {url} to watch an agent adapt, {url}/docs to read the API.",
         "",
-        "Try, in another shell:",
-        f"  curl {url}/v1/agents",
-        f"  curl -X POST {url}/v1/agents/{name}/sessions",
-        f"  curl --json {observation} {url}/v1/sessions/SESSION/step",
+        f"Try, in another shell{', with one of the API keys in NMN_API_KEY' if keyed else ''}:",
+        f"  {curl} {url}/v1/agents",
+        f"  {curl} -X POST {url}/v1/agents/{name}/sessions",
+        f"  {curl} --json {observation} {url}/v1/sessions/SESSION/step",
     ]
     if os.path.isfile(EXAMPLE):
         paths = [min(path, os.path.relpath(path), key=len) for path in (sys.executable, EXAMPLE)]

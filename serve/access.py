@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from serve.problems import Problem
 SHORTEST_KEY = 16
 SUBPROTOCOL = "nmn"
 """Of the stream."""
+ANY = "*"
+"""Every page."""
 
 
 class Access:
@@ -19,12 +22,15 @@ class Access:
 
     Args:
         keys: API keys; none, and everybody may do everything.
-        origins: of pages that may connect beside the server's own, e.g. `https://example.org`.
+        origins: of pages that may connect beside the server's own, e.g. `https://example.org`; `*` for all pages.
+
+    Raises:
+        ValueError: an origin is none.
     """
 
     def __init__(self, keys: Iterable[str] = (), origins: Iterable[str] = ()):
         self._digests = [_digest(key) for key in keys]
-        self._origins = frozenset(origins)
+        self._origins = frozenset(map(_checked_origin, origins))
 
     def owner(self, connection: HTTPConnection) -> str:
         """Return whose the request is: "" without keys, else the digest of its key.
@@ -52,8 +58,12 @@ class Access:
         Raises:
             Problem: 403, the request says that it comes from such a page.
         """
-        origin, host = connection.headers.get("origin"), connection.headers.get("host")
-        if not origin or origin in self._origins or origin in (f"http://{host}", f"https://{host}"):
+        if not any(name == b"origin" for name, _ in connection.scope["headers"]):  # quick: it is asked of every step
+            return
+        origin, host = connection.headers["origin"], connection.headers.get("host")
+        if not origin or {origin, ANY} & self._origins or origin in (f"http://{host}", f"https://{host}"):
+            return
+        if connection.headers.get("sec-fetch-site") == "same-origin":  # a proxy on the way has another name than ours
             return
         raise Problem(403, "foreign-origin", f"Pages of another origin may not connect. Received: {origin!r}")
 
@@ -72,6 +82,16 @@ def read_keys(path: str | Path) -> list[str]:
     if any(len(key) < SHORTEST_KEY or not key.isascii() or len(key.split()) > 1 for key in keys):
         raise ValueError(f"A key in {path} is too short or has spaces: {SHORTEST_KEY} characters or more are needed.")
     return keys
+
+
+def _checked_origin(origin: str) -> str:
+    """The origin, if it is what a browser sends as one: nothing else would ever match."""
+    if origin != ANY and not re.fullmatch(r"https?://[^/?#@\s]+", origin):
+        raise ValueError(
+            f"An origin is scheme, host and port, as in https://example.org or http://127.0.0.1:3000, without a path "
+            f"or a slash at its end; {ANY} is every page. Received: {origin!r}"
+        )
+    return origin.lower()
 
 
 def _sent_key(connection: HTTPConnection) -> str:

@@ -18,13 +18,14 @@ from serve.metrics import SHARE_SECONDS, Metrics
 from serve.native import Native
 from serve.open_inference import OpenInference
 from serve.openapi import Group
-from serve.operations import STEP, Observer, Shortcut, make_routes
+from serve.operations import STEP, Observer, Remainder, Shortcut, make_routes
 from serve.pages import Page
 from serve.rounds import Rounds
 from serve.solo import solo_of
 from serve.stores import Store
 from serve.stores.memory import MemoryStore
 from serve.stream import Stream
+from serve.tensors import HEADER
 
 
 def create_app(
@@ -56,7 +57,7 @@ def create_app(
     access = Access(api_keys, cors_origins)
     metrics = Metrics(agents, counts)
     native = Native(agents, store, Rounds(agents, store, metrics), metrics, ttl_seconds, max_body_bytes)
-    inference = OpenInference(native, access)
+    inference = OpenInference(native)
     condition = Condition(store, metrics)
 
     @asynccontextmanager
@@ -71,7 +72,8 @@ def create_app(
         metrics.share()
         await store.close()
 
-    stream = Stream(native, access)
+    observer = Observer(metrics, access_log)
+    stream = Stream(native, access, observer)
     page = Page(agents, zoo_directory)
     groups = [
         Group("native", "Sessions and their steps, in JSON.", native.operations()),
@@ -82,11 +84,15 @@ def create_app(
     ]
     documentation = Documentation(groups, keyed=bool(api_keys), agent=exemplary(agents))
     operations = [operation for group in groups for operation in group.operations]
-    routes = make_routes([*operations, *documentation.operations()], access, Observer(metrics, access_log))
+    routes = make_routes([*operations, *documentation.operations()], access, observer)
     (step,) = (route.app for route in routes if route.path == "{session}".join(STEP))
     app = Starlette(
         routes=[*routes, *stream.routes(), page.files()],
-        middleware=[*([_cross_origin(cors_origins)] if cors_origins else []), Middleware(Shortcut, endpoint=step)],
+        middleware=[
+            Middleware(Remainder, observer=observer),
+            *([_cross_origin(cors_origins)] if cors_origins else []),
+            Middleware(Shortcut, endpoint=step),
+        ],
         lifespan=lifespan,
     )
     app.state.ready = False
@@ -109,6 +115,6 @@ def _cross_origin(origins: Sequence[str]) -> Middleware:
         CORSMiddleware,
         allow_origins=origins,
         allow_methods=["GET", "POST", "PUT", "DELETE"],
-        allow_headers=["authorization", "content-type"],
-        expose_headers=["location", "retry-after"],
+        allow_headers=["authorization", "content-type", HEADER],
+        expose_headers=["location", "retry-after", HEADER],
     )

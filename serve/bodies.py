@@ -32,7 +32,7 @@ async def read_body(request: Request, max_bytes: int) -> bytes:
         return b"{}"
     media_type = _header(request, b"content-type")
     # A page in a browser may post anything but JSON to any address without asking: insisting on
-    # the header keeps foreign pages away from a server on localhost.
+    # the header keeps foreign pages away, were one not to say its origin.
     if media_type != b"application/json" and media_type.partition(b";")[0].strip().lower() != b"application/json":
         raise Problem(
             415,

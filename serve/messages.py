@@ -10,7 +10,8 @@ Row = TypeVar("Row")
 Number = TypeVar("Number")
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Seed = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-Batch = Annotated[int, msgspec.Meta(ge=1, le=1024)]
+MAX_BATCH = 1024
+Batch = Annotated[int, msgspec.Meta(ge=1, le=MAX_BATCH)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 
 

@@ -6,8 +6,10 @@ tenth. The Prometheus library writes them out. Processes that serve one port lea
 
 import os
 import re
+import time
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
 
@@ -100,6 +102,19 @@ class Metrics:
             of.seconds.add(SECONDS, seconds)
         else:
             of.refused += 1
+
+    @contextmanager
+    def observing_run(self, agent: str, rows: int) -> Iterator[None]:
+        """Count a request for a step that is a run of the graph by itself: one without a session."""
+        begun, taken = time.perf_counter(), False
+        try:
+            yield
+            taken = True
+        finally:
+            seconds = time.perf_counter() - begun
+            self.observe_step(agent, taken, seconds)
+            if taken:
+                self.observe_batch(agent, rows, seconds)
 
     def observe_request(self, method: str, route: str, status: int) -> None:
         """Count one answer."""

@@ -4,6 +4,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from secrets import randbits
 from typing import Annotated, Any, Literal, get_args
 
@@ -55,6 +56,12 @@ class Native:
     metrics: Metrics
     ttl_seconds: float
     max_body_bytes: int
+
+    @cached_property
+    def _largest_snapshot(self) -> int:
+        """Bytes that a snapshot has at most: what we give must be taken back."""
+        widest = max((layout_of(agent).width for agent in self.agents.values()), default=0)
+        return snapshots.NUMBER_BYTES * messages.MAX_BATCH * widest + snapshots.OTHER_BYTES
 
     def operations(self) -> list[Operation]:
         """Return what can be asked, what is asked most first."""
@@ -166,7 +173,7 @@ class Native:
 
     async def put_state(self, request: Request) -> Response:
         """Restore a snapshot of the same agent, version and batch."""
-        message = await read_message(request, SNAPSHOT, self.max_body_bytes)
+        message = await read_message(request, SNAPSHOT, max(self.max_body_bytes, self._largest_snapshot))
         return await self._act(request, lambda session, agent: snapshots.restore(session, agent, message))
 
     async def delete_session(self, request: Request) -> Response:
@@ -176,12 +183,13 @@ class Native:
 
     async def step_stateless(self, request: Request) -> Response:
         """Take a step without a session: the memory in, the memory out."""
-        _, agent = self._find_agent(request)
+        name, agent = self._find_agent(request)
         message = await read_message(request, STATELESS_STEP, self.max_body_bytes)
-        try:
-            action, state = agent.act([message.observation], *_memory(message, agent))
-        except InvalidInput as error:
-            raise invalid_input(error, MEMBERS) from error
+        with self.metrics.observing_run(name, 1):
+            try:
+                action, state = agent.act([message.observation], *_memory(message, agent))
+            except InvalidInput as error:
+                raise invalid_input(error, MEMBERS) from error
         return answer(messages.StatelessStepAnswer(action[0].tolist(), state[0].tolist()))
 
     async def _change(self, request: Request, change: Callable[[Session, OnnxAgent], Session]) -> Response:

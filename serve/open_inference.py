@@ -18,7 +18,6 @@ from starlette.responses import Response
 from nmn_keras import __version__
 from nmn_keras.runtime import InvalidInput, OnnxAgent
 from serve import messages, protocol, tensors
-from serve.access import Access
 from serve.bodies import read_bytes
 from serve.native import Native
 from serve.operations import Operation
@@ -59,7 +58,6 @@ class OpenInference:
     """The routes under /v2, over the agents and the store of the native API."""
 
     native: Native
-    access: Access
 
     def operations(self) -> list[Operation]:
         """Return what can be asked, what is asked most first."""
@@ -86,7 +84,7 @@ class OpenInference:
                 headers=BINARY,
                 takes=MEDIA_TYPES,
                 gives=MEDIA_TYPES,
-                refusals=(403, 404, 503),
+                refusals=(404, 503),
                 example={"inputs": [tensor], "parameters": {"sequence_id": 42, "sequence_start": True}},
                 **FORM,
             ),
@@ -127,7 +125,6 @@ class OpenInference:
         request, or of the answer, then says where the JSON ends.
         """
         name, agent = self._find(request)
-        self.access.check_origin(request)
         body = await read_bytes(request, self.native.max_body_bytes)
         message, arrays = tensors.read(body, request.headers)
         unknown = [wanted.name for wanted in message.outputs if wanted.name not in _outputs(agent)]
@@ -136,7 +133,8 @@ class OpenInference:
         _check_inputs(name, agent, arrays)
         sequence = _sequence_id(message)
         if sequence is None:
-            outputs = _step_statelessly(name, agent, arrays)
+            with self.native.metrics.observing_run(name, len(arrays.get("observation", ()))):
+                outputs = _step_statelessly(name, agent, arrays)
         else:
             outputs = await self._step_sequence(name, sequence, message.parameters, arrays, request.scope["owner"])
         return tensors.write(name, VERSION, message, outputs)
@@ -246,11 +244,17 @@ def _flag(parameters: Mapping[str, Any], name: str) -> bool:
 
 def _message(session: Session, arrays: Mapping[str, np.ndarray]) -> messages.Step[Any, Any]:
     """The tensors as a step of the native API."""
+    for name, array in arrays.items():
+        if len(array) != session.batch:
+            raise Refused(
+                f"unexpected shape for input '{name}'. Expected {[session.batch, array.shape[1]]}, as many rows as the "
+                f"sequence began with, got {[*array.shape]}"
+            )
     rows = {name: array.tolist() for name, array in arrays.items()}
     if "prev_reward" in rows:
         rows["prev_reward"] = [row[0] for row in rows["prev_reward"]]
     if session.batch == 1:
-        rows = {name: values[0] if len(values) == 1 else values for name, values in rows.items()}
+        rows = {name: values[0] for name, values in rows.items()}
     return messages.Step(rows["observation"], rows.get("prev_reward"), rows.get("prev_action"))
 
 

@@ -190,7 +190,8 @@ def _refusals(operation: Operation, locked: bool) -> list[int]:
     """Statuses of an operation's problems, in the form of its protocol."""
     of_body = (400, 413, 415, 422) if operation.body is not None else ()
     of_query = (422,) if operation.query else ()
-    statuses = {*operation.refusals, *of_body, *of_query, *((401,) if locked else ())}
+    of_page = () if operation.method == "GET" else (403,)
+    statuses = {*operation.refusals, *of_body, *of_query, *of_page, *((401,) if locked else ())}
     return sorted({operation.refuse(Problem(status, "", "")).status_code for status in statuses})
 
 

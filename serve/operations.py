@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from http import HTTPMethod
 from typing import Any, TextIO
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from serve.access import Access
 from serve.metrics import Metrics
@@ -16,6 +17,9 @@ from serve.problems import Problem, ProblemDetails
 
 STEP = ("/v1/sessions/", "/step")
 """What the path of a step is between which its session's id stands."""
+
+METHODS = {method.value for method in HTTPMethod}
+"""That are counted by their names: clients may send any word."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -62,15 +66,18 @@ class Observer:
         self._metrics = metrics
         self._log = log
 
-    def observe(self, scope: Scope, route: str, status: int, seconds: float) -> None:
-        """Note one answer."""
-        self._metrics.observe_request(scope["method"], route, status)
+    def observe(self, scope: Scope, route: str | None, status: int, seconds: float) -> None:
+        """Note one answer; None is the route of a request that no operation is for."""
+        scope["observed"] = True
+        method = scope.get("method", "GET")  # a WebSocket's handshake
+        self._metrics.observe_request(method if method in METHODS else "other", route or "none", status)
         if self._log is not None:
+            parameters = scope.get("path_params", {})
             line = {
                 "time": time.time(),
-                "method": scope["method"],
+                "method": method,
                 "route": route,
-                "agent": scope.get("path_params", {}).get("agent"),
+                "agent": parameters.get("agent") or parameters.get("model"),
                 "status": status,
                 "seconds": round(seconds, 6),
                 "client": (scope.get("client") or ("", 0))[0],
@@ -95,6 +102,8 @@ class Endpoint:
         try:
             try:
                 scope["owner"] = "" if operation.public else self._access.owner(request)
+                if operation.method != "GET":
+                    self._access.check_origin(request)
                 response = await operation.handler(request)
             except Problem as problem:
                 response = operation.refuse(problem)
@@ -102,6 +111,32 @@ class Endpoint:
             await response(scope, receive, send)
         finally:
             self._observer.observe(scope, operation.path, status, time.perf_counter() - begun)
+
+
+class Remainder:
+    """Middleware that observes the answers to requests that no operation is for: unknown paths, preflights."""
+
+    def __init__(self, app: ASGIApp, observer: Observer):
+        self._app = app
+        self._observer = observer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun, status = time.perf_counter(), 500
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        finally:
+            if "observed" not in scope:
+                self._observer.observe(scope, None, status, time.perf_counter() - begun)
 
 
 class Shortcut:

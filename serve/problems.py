@@ -9,6 +9,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match
 
 from nmn_keras.runtime import InvalidInput
 
@@ -126,7 +127,14 @@ async def _answer_http_exception(request: Request, error: Any) -> Response:
     phrase = HTTPStatus(error.status_code).phrase
     detail = f"{phrase}: {request.method} {request.url.path}. Start at GET /v1/agents."
     kind = phrase.lower().replace(" ", "-")
-    return Problem(error.status_code, kind, detail, headers=error.headers).response()
+    headers = {"Allow": ", ".join(_allowed(request))} if error.status_code == 405 else error.headers
+    return Problem(error.status_code, kind, detail, headers=headers).response()
+
+
+def _allowed(request: Request) -> list[str]:
+    """The methods of all routes of the path; Starlette names those of the first one alone."""
+    matching = [route for route in request.app.routes if route.matches(request.scope)[0] is Match.PARTIAL]
+    return sorted({method for route in matching for method in route.methods})
 
 
 async def _answer_internal_error(request: Request, error: Any) -> Response:

@@ -173,7 +173,11 @@ class Rounds:
                 after = replace(plan, turn=before.turn + 1, used=self._store.clock())
                 self._keep(turn, before, after, changes)
         for name, steps in planned.items():
-            self._step(name, steps, changes)
+            try:
+                self._step(name, steps, changes)
+            except Exception as error:  # concerns this agent's steps alone
+                for turn, _ in steps:
+                    _settle(turn, error)
         if changes:
             await self._save(changes)
 

@@ -12,6 +12,8 @@ from serve.problems import Problem, invalid_input
 from serve.sessions import Session, layout_of
 
 COPIED = ("seed", "step", "draws", "episode", "begins", "locked")
+NUMBER_BYTES, OTHER_BYTES = 26, 4096
+"""What a number of a row has at most in JSON, with its comma and brackets, and what a snapshot has beside rows."""
 # The members of the message behind the agent's arguments.
 BEFORE = {name: f"before.{name}" for name in ("prev_action", "prev_reward", "state")}
 NOW = {"prev_action": "action", "state": "state"}

@@ -1,6 +1,8 @@
 """The WebSocket: one session per connection, one message per step."""
 
+import time
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -11,9 +13,13 @@ from serve import messages
 from serve.access import SUBPROTOCOL, Access
 from serve.bodies import invalid_message, too_large
 from serve.native import Native, included_outputs
+from serve.operations import Observer
 from serve.problems import Problem
 from serve.sessions import Session
 
+PATH = "/v1/agents/{agent}/stream"
+SWITCHING = HTTPStatus.SWITCHING_PROTOCOLS.value
+"""The status of a connection that is taken."""
 CLEAN_CLOSE = 1000
 
 
@@ -29,21 +35,25 @@ class Stream:
 
     native: Native
     access: Access
+    observer: Observer
 
     def routes(self) -> list[WebSocketRoute]:
         """Return the route table."""
-        return [WebSocketRoute("/v1/agents/{agent}/stream", self.connect)]
+        return [WebSocketRoute(PATH, self.connect)]
 
     async def connect(self, socket: WebSocket) -> None:
         """WS /v1/agents/{agent}/stream."""
+        begun = time.perf_counter()
         try:
-            owner = self.access.owner(socket)
+            owner = socket.scope["owner"] = self.access.owner(socket)
             self.access.check_origin(socket)
             included = included_outputs(socket.query_params)
             session_id, session = await self._session(socket, owner)
         except Problem as problem:
+            self.observer.observe(socket.scope, PATH, problem.details.status, time.perf_counter() - begun)
             await socket.send_denial_response(problem.response())
             return
+        self.observer.observe(socket.scope, PATH, SWITCHING, time.perf_counter() - begun)
         await socket.accept(SUBPROTOCOL if SUBPROTOCOL in socket.scope["subprotocols"] else None)
         await _send(socket, self.native.describe(session_id, session))
         try:

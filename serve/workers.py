@@ -3,6 +3,7 @@
 import logging
 import multiprocessing
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from nmn_keras.runtime import OnnxAgent
 
 VARIABLE = "NMN_SERVE_SETTINGS"
-DRAIN_SECONDS = 8
+DRAIN_SECONDS = 6
+"""How long requests in progress are waited for at the end."""
 
 
 def settle_zoo(settings: Settings) -> Settings:
@@ -98,13 +100,31 @@ def run_workers(settings: Settings, listener: "socket.socket") -> None:
     """Serve with several processes, each started anew should it die, until SIGINT or SIGTERM."""
     from uvicorn.supervisors import Multiprocess
 
-    with tempfile.TemporaryDirectory(prefix="nmn-serve-") as counts:
-        os.environ[VARIABLE] = msgspec.json.encode(replace(settings, counts=counts)).decode()
+    with tempfile.TemporaryDirectory(prefix="nmn-serve-") as directory:
+        settings = replace(settings, zoo=_copy_zoo(settings, directory), counts=_make_folder(directory, "counts"))
+        os.environ[VARIABLE] = msgspec.json.encode(settings).decode()
         # The processes are told where this package is: they do not begin in its folder.
         root = str(Path(__file__).parent.parent)
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
         config = make_config("serve.workers:make_worker", settings)
         Multiprocess(config, sockets=[listener]).run()
+
+
+def _make_folder(directory: str, name: str) -> str:
+    path = Path(directory, name)
+    path.mkdir()
+    return str(path)
+
+
+def _copy_zoo(settings: Settings, directory: str) -> str:
+    """Copy the agents: a process that is started anew later must serve what the others do, whatever is published."""
+    from nmn_keras import zoo
+
+    source, copy = zoo.directory(settings.zoo), Path(directory, "zoo")
+    for name in settings.agents or zoo.list_agents(source):
+        shutil.copytree(source / name, copy / name)
+    shutil.copy(source / "index.json", copy)
+    return str(copy)
 
 
 def make_worker() -> "Starlette":

@@ -108,10 +108,28 @@ def test_sequences_of_the_same_id_are_each_key_s_own(url):
     client.close()
 
 
+@pytest.mark.parametrize("path", ["/v1/agents/tiny/sessions", "/v1/agents/tiny/step", "/v2/models/tiny/infer"])
+def test_what_a_foreign_page_sends_is_refused(url, path):
+    with client_of(url, ANN) as client:
+        for origin in ("https://else.example", "null", PAGE + ".else.example"):
+            assert client.post(path, headers={"Origin": origin}).status_code == 403
+        for headers in ({"Origin": PAGE}, {"Origin": url}, {"Origin": "https://else", "Sec-Fetch-Site": "same-origin"}):
+            assert client.post(path, headers=headers).status_code != 403
+
+
+def test_all_pages_may_connect_where_that_is_asked_for(agents):
+    with serving(agents, "--cors-origins", "*") as server, httpx.Client(base_url=server.url) as client:
+        for path in ("/v1/agents/tiny/sessions", "/v2/models/tiny/infer"):
+            answer = client.post(path, headers={"Origin": PAGE})
+            assert answer.status_code in (201, 400) and answer.headers["access-control-allow-origin"] == "*"
+        with connect(server.url.replace("http", "ws") + "/v1/agents/tiny/stream", origin=PAGE) as stream:
+            assert json.loads(stream.recv())["step"] == 0
+
+
 def test_pages_of_a_listed_origin_may_connect(url):
     with client_of(url, ANN) as client:
         asked = {"Origin": PAGE, "Access-Control-Request-Method": "POST"}
-        asked["Access-Control-Request-Headers"] = "authorization,content-type"
+        asked["Access-Control-Request-Headers"] = "authorization,content-type,inference-header-content-length"
         allowed = client.options("/v1/agents/tiny/sessions", headers=asked)
         assert allowed.status_code == 200 and allowed.headers["access-control-allow-origin"] == PAGE
         foreign = client.options("/v1/agents/tiny/sessions", headers={**asked, "Origin": "https://else.example"})

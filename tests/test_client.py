@@ -175,6 +175,44 @@ def test_a_server_that_is_not_there_yet_is_waited_for(url):
         timer.join()
 
 
+def test_a_stream_that_could_not_be_opened_sent_nothing(agents):
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(serving(agents))
+        client = AgentClient(server.url, "tiny", transport="websocket", retries=0)
+        stack.close()
+        with pytest.raises(NoAnswer) as caught:
+            client.step([0.5])
+        assert not caught.value.sent
+        client.close()
+
+
+def test_another_server_is_told_from_ours():
+    answers = [b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n" + body for body in (b"{}", b"[]")]
+    for answer in answers:
+        with socket.create_server(("127.0.0.1", 0)) as other:
+
+            def reply(other=other, answer=answer):
+                with other.accept()[0] as connection:
+                    connection.recv(4096)
+                    connection.sendall(answer)
+
+            threading.Thread(target=reply, daemon=True).start()
+            url = f"http://127.0.0.1:{other.getsockname()[1]}"
+            with pytest.raises(ServerError, match=r"describes no session.* Is it nmn_keras that serves"):
+                AgentClient(url, session="s", retries=0)
+
+
+def test_opening_twice_opens_one_session(url):
+    async def use():
+        client = await AsyncAgentClient(url, "tiny").open()
+        await client.step([0.5])
+        session = client.session
+        async with client:
+            assert (client.session, client.steps) == (session, 1)
+
+    asyncio.run(use())
+
+
 def test_a_full_server_is_waited_for_as_long_as_it_says_if_that_is_not_long(agents):
     with serving(agents, "--max-sessions", "1") as server:
         AgentClient(server.url, "tiny", ttl_seconds=1).detach()
@@ -235,6 +273,9 @@ def test_an_expired_session_is_told_from_an_unknown_one(connect):
     [
         ({"transport": "carrier pigeon"}, "Accepted: http, websocket. Received: 'carrier pigeon'"),
         ({"url": "127.0.0.1:8000"}, "must look like http://127.0.0.1:8000. Received: '127"),
+        ({"url": "http://127.0.0.1:abc"}, "must look like http://127.0.0.1:8000. Received: 'http"),
+        ({"api_key": "0123456789abcdef\n"}, "^`api_key` must be visible ASCII characters.*end of line.$"),
+        ({"api_key": "schl\u00fcssel"}, "^`api_key` must be visible ASCII characters"),
         ({"include": ("z", "q")}, "takes z, action_mean, action_log_std, logits. Received: q"),
         ({"timeout": 0}, "`timeout` must be a positive number of seconds. Received: 0"),
         ({"retries": -1}, "`retries` must be a whole number from 0. Received: -1"),

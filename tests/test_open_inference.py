@@ -1,5 +1,6 @@
 """The Open Inference Protocol, by an unmodified Triton client against a real server."""
 
+import asyncio
 import json
 
 import httpx
@@ -154,6 +155,32 @@ def test_a_refused_step_leaves_the_sequence_as_it_was(triton):
         for i in (11, 12)
     ]
     np.testing.assert_array_equal(*actions)
+
+
+def test_as_many_rows_come_as_the_sequence_began_with_and_nobody_else_is_harmed(triton, url):
+    triton.infer("pair", tensors(observation=[[0.5, 0.5]]), sequence_id=31, sequence_start=True)
+    session = httpx.post(f"{url}/v1/agents/tiny/sessions").json()["session"]
+    two = {
+        "inputs": [
+            {"name": name, "shape": [2, size], "datatype": "FP32", "data": [0.5] * 2 * size}
+            for name, size in (("observation", 2), ("prev_reward", 1))
+        ],
+        "parameters": {"sequence_id": 31},
+    }
+
+    async def send_both():
+        async with httpx.AsyncClient(base_url=url) as client:
+            wrong = [client.post("/v2/models/pair/infer", json=two) for _ in range(4)]
+            right = client.post(f"/v1/sessions/{session}/step", json={"observation": [0.5], "reward": 0.0})
+            return await asyncio.gather(*wrong, right)
+
+    for _ in range(5):  # whichever of them share a round
+        *wrong, right = asyncio.run(send_both())
+        assert right.status_code == 200, right.text
+        assert {answer.status_code for answer in wrong} == {400}
+        assert "as many rows as the sequence began with" in wrong[0].json()["error"]
+    one = tensors(observation=[[0.5, 0.5]], prev_reward=[[0.0]])
+    assert triton.infer("pair", one, sequence_id=31).as_numpy("action").shape == (1, 2)
 
 
 def test_a_sequence_is_no_session_of_the_native_api(triton, url):

@@ -93,9 +93,9 @@ def test_problems_follow_from_what_an_operation_takes(document):
     def statuses(path, method):
         return {*map(int, document["paths"][path][method]["responses"])}
 
-    assert statuses("/v1/agents/{agent}/step", "post") == {200, 400, 404, 413, 415, 422}
+    assert statuses("/v1/agents/{agent}/step", "post") == {200, 400, 403, 404, 413, 415, 422}
     assert statuses("/v2/models/{model}/infer", "post") == {200, 400, 403, 404, 413, 415, 503}
-    assert statuses("/v1/sessions/{session}", "delete") == {204, 404, 410, 503}
+    assert statuses("/v1/sessions/{session}", "delete") == {204, 403, 404, 410, 503}
     assert statuses("/health/live", "get") == {200}
     step = document["paths"]["/v1/sessions/{session}/step"]["post"]
     assert step["responses"]["503"]["headers"].keys() == {"Retry-After"}

@@ -209,6 +209,7 @@ def test_unknown_routes_and_methods(client):
     answer = client.get("/v1/agents/tiny/step")
     check_problem(answer, 405)
     assert answer.headers["allow"] == "POST"
+    assert client.patch("/v1/sessions/x").headers["allow"] == "DELETE, GET, HEAD"
 
 
 BAD_STEPS = [  # body, status, path
@@ -484,6 +485,18 @@ def test_forks_and_restored_sessions_go_on_alike(client, agents):
             assert expected == step(client, fork.json()["session"], **message) == step(other, restored, **message)
     step(client, session, observation=[9.0], reward=9.0)  # moves no other
     assert step(client, fork.json()["session"], observation=[0.0], reward=0.0)["step"] == 5
+
+
+def test_a_snapshot_larger_than_other_bodies_may_be_can_be_put_back(agents):
+    with serving(agents, "--max-body-bytes", "4096") as server, httpx.Client(base_url=server.url) as client:
+        session = open_on(client, "pair", batch=200)
+        step(client, session, observation=[[0.5, -0.3]] * 200)
+        snapshot = client.get(f"/v1/sessions/{session}/state").content
+        assert len(snapshot) > 20_000
+        path = f"/v1/sessions/{session}/state"
+        assert client.put(path, content=snapshot, headers=NATIVE).status_code == 200
+        assert client.get(path).content == snapshot
+        assert client.put(path, content=b" " * 10_000_000, headers=NATIVE).status_code == 413
 
 
 def test_a_state_that_does_not_fit_is_refused(client):

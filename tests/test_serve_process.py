@@ -1,10 +1,13 @@
+import http.server
 import json
+import os
 import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import threading
 
 import httpx
 import numpy as np
@@ -31,6 +34,22 @@ def test_the_greeting_can_be_typed(server):
         typed = command.replace("curl", "curl --silent", 1).replace("SESSION", session)
         answer = json.loads(subprocess.check_output(typed, shell=True, text=True))
         assert "status" not in answer and answer
+
+
+def test_the_greeting_of_a_server_with_keys_can_be_typed(agents, tmp_path):
+    (tmp_path / "keys.txt").write_text("0123456789abcdef\n")
+    with serving(agents, "--api-keys", str(tmp_path / "keys.txt")) as server:
+        listing = re.search(r"^  (curl .*/v1/agents)$", server.greeting, re.MULTILINE)[1]
+        environment = {"PATH": os.environ["PATH"], "NMN_API_KEY": "0123456789abcdef"}
+        if shutil.which("curl"):
+            answer = subprocess.check_output(
+                listing.replace("curl", "curl --silent", 1), shell=True, text=True, env=environment
+            )
+            assert "agents" in json.loads(answer)
+        played = play_over_http("--url", server.url, "--agent", "tiny", "--steps", "2", env=environment)
+        assert (played.returncode, played.stderr) == (0, "")
+        refused = play_over_http("--url", server.url, "--agent", "tiny")
+        assert refused.returncode == 1 and "needs an API key" in refused.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -61,6 +80,9 @@ def test_it_refuses_to_start_with_one_clear_line(agents, tmp_path):
             (("--zoo", tmp_path / "nowhere"), "There is no zoo here"),
             (("--zoo", altered), "is not the file that was published"),
             (("--zoo", agents, "--port", port), "Choose another --port"),
+            (("--zoo", agents, "--host", "192.0.2.1"), "an address of this machine for --host"),
+            (("--zoo", agents, "--store", "sqlite:///:memory:"), "sqlite:///FILE"),
+            (("--zoo", agents, "--cors-origins", "https://a.example/"), "without a path"),
         ]
         for flags, reason in cases:
             done = run_serve(*map(str, flags))
@@ -85,9 +107,9 @@ def test_the_server_needs_no_keras():
     assert (done.stdout, done.stderr) == ("set()\n", "")
 
 
-def play_over_http(*flags):
+def play_over_http(*flags, env=None):
     command = [sys.executable, str(ROOT / "examples" / "play_over_http.py"), *flags]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, env=env)
 
 
 def test_the_example_plays_over_http(server):
@@ -106,3 +128,23 @@ def test_the_example_says_when_no_server_runs():
         done = play_over_http("--url", f"http://127.0.0.1:{silent.getsockname()[1]}")
     assert done.returncode == 1
     assert done.stderr.startswith("No server answers") and done.stderr.count("\n") == 1
+    wrong = play_over_http("--url", "http://127.0.0.1:abc")
+    assert wrong.returncode == 1 and wrong.stderr.startswith("--url must look like")
+
+
+@pytest.mark.parametrize("body", ["{}", "[]", "<html>", '{"detail": "Not Found"}'])
+def test_the_example_says_when_another_server_runs(body):
+    class Other(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(404 if "detail" in body else 200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Other) as other:
+        threading.Thread(target=other.handle_request, daemon=True).start()
+        done = play_over_http("--url", f"http://127.0.0.1:{other.server_port}")
+    assert done.returncode == 1 and "is not python -m serve" in done.stderr and done.stderr.count("\n") == 1

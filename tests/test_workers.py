@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,7 +11,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
+import pytest
 from server_process import ROOT, serving
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+STATELESS = ("request_success", "request_failure", "count", "exec_count")
 
 
 def children(process):
@@ -34,7 +40,9 @@ def read_metrics(client):
 
 def test_workers_share_their_sessions_and_a_killed_one_loses_none(agents, tmp_path):
     flags = ("--workers", "2", "--store", f"sqlite:///{tmp_path}/sessions.db")
-    with serving(agents, *flags) as server:
+    zoo = tmp_path / "zoo"
+    shutil.copytree(agents, zoo)
+    with serving(zoo, *flags) as server:
         with httpx.Client(base_url=server.url) as client:
             session = client.post("/v1/agents/tiny/sessions").json()["session"]
 
@@ -56,6 +64,7 @@ def test_workers_share_their_sessions_and_a_killed_one_loses_none(agents, tmp_pa
             assert sorted(taken) == list(range(1, 41))
             before = children(server.process)
             assert len(before) == 2
+            (zoo / "index.json").unlink()  # what is published later is not served
             os.kill(before[0], signal.SIGKILL)
             more = list(pool.map(step, range(40)))
         assert len(set(taken + more)) == 80
@@ -109,6 +118,10 @@ def test_what_is_counted(agents):
             assert client.post(f"/v1/sessions/{session}/step", json=message).status_code == 200
         assert client.post(f"/v1/sessions/{session}/step", json={"observation": [1.0]}).status_code == 422
         client.get("/nothing/here")
+        client.request("ODD", "/v1/agents")
+        for _ in range(2):
+            assert client.post("/v1/agents/loud/step", json={"observation": [0.5]}).status_code == 200
+        assert client.post("/v1/agents/loud/step", json={"observation": []}).status_code == 422
         counted = read_metrics(client)
     of = {
         name.partition("{")[0]: value for name, value in counted.items() if 'model="pair"' in name and "le=" not in name
@@ -118,6 +131,9 @@ def test_what_is_counted(agents):
     assert of["nmn_step_duration_seconds_count"] == 3 and of["nmn_batch_rows_sum"] == 9
     assert of["nv_inference_request_duration_us"] > of["nv_inference_compute_infer_duration_us"] > 0
     assert counted["nmn_sessions"] == 2
+    loud = [counted[f'nv_inference_{name}{{model="loud",version="1"}}'] for name in STATELESS]
+    assert loud == [2, 1, 2, 2]
+    assert counted['nmn_http_requests_total{method="GET",route="none",status="404"}'] == 1
     assert 'nmn_step_duration_seconds_bucket{le="5e-05",model="pair",version="1"}' in counted
     route = 'method="POST",route="/v1/sessions/{session}/step"'
     assert counted[f'nmn_http_requests_total{{{route},status="200"}}'] == 3
@@ -131,6 +147,12 @@ def test_the_access_log_names_routes_and_no_secrets(agents):
     session = httpx.post(f"{url}/v1/agents/tiny/sessions").json()["session"]
     httpx.post(f"{url}/v1/sessions/{session}/step", json={"observation": [0.5]})
     httpx.post(f"{url}/v1/sessions/{session}/step", json={"observation": "?"})
+    httpx.get(f"{url}/v1/sessions/{session}/nothing")
+    httpx.get(f"{url}/v2/models/tiny")
+    with connect(f"{url.replace('http', 'ws')}/v1/agents/tiny/stream"):
+        pass
+    with pytest.raises(InvalidStatus):
+        connect(f"{url.replace('http', 'ws')}/v1/agents/tiny/stream", origin="https://else.example")
     process.terminate()
     _, errors = process.communicate(timeout=20)
     lines = [json.loads(line) for line in errors.splitlines()]
@@ -138,5 +160,10 @@ def test_the_access_log_names_routes_and_no_secrets(agents):
         ("POST", "/v1/agents/{agent}/sessions", 201),
         ("POST", "/v1/sessions/{session}/step", 200),
         ("POST", "/v1/sessions/{session}/step", 422),
+        ("GET", None, 404),
+        ("GET", "/v2/models/{model}", 200),
+        ("GET", "/v1/agents/{agent}/stream", 101),
+        ("GET", "/v1/agents/{agent}/stream", 403),
     ]
-    assert session not in errors and lines[0]["agent"] == "tiny" and all(line["seconds"] > 0 for line in lines)
+    assert [line["agent"] for line in lines] == ["tiny", None, None, None, "tiny", "tiny", "tiny"]
+    assert session not in errors and all(line["seconds"] > 0 for line in lines)

@@ -171,8 +171,9 @@ class AsyncAgentClient(SessionClient):
         return AsyncHttp(reach.url, reach.headers, reach.timeout), stream
 
     async def open(self) -> Self:
-        """Open the session, or find the one to go on with. Raises what `AgentClient` raises."""
-        await self._open()
+        """Open the session, or find the one to go on with; twice opens one. Raises what `AgentClient` raises."""
+        if not self._described:
+            await self._open()
         return self
 
     async def step(

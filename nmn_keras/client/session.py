@@ -104,7 +104,7 @@ class SessionClient(ABC):
         return await self._request("POST", f"{path}/sessions", opening, once=True)
 
     async def _found(self, agent: str | None, session: str) -> dict[str, Any]:
-        found = await self._request("GET", _path(session))
+        found = _checked(await self._request("GET", _path(session)))
         if agent not in (None, found["agent"]):
             raise ValueError(f"The session to resume is of agent {found['agent']!r}. Received: agent={agent!r}")
         self._card = await self._request("GET", f"/v1/agents/{quote(found['agent'], safe='')}")
@@ -191,7 +191,15 @@ class SessionClient(ABC):
 
     def _note(self, described: dict[str, Any]) -> None:
         """Remember what the server says of the session."""
-        self._described, self.steps = described, described["step"]
+        self._described, self.steps = _checked(described), described["step"]
+
+
+def _checked(described: Any) -> dict[str, Any]:
+    """What is said of a session, if it is."""
+    if not isinstance(described, dict) or not {"session", "agent", "batch", "step"} <= described.keys():
+        text = repr(described)[:200]
+        raise ServerError(200, "", f"The answer describes no session: {text}. Is it nmn_keras that serves?")
+    return described
 
 
 def _path(session: str) -> str:

@@ -1,5 +1,6 @@
 """What a client is told when it is made, checked before anything is sent."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,9 +25,10 @@ class Reach:
     retries: int
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if not _is_address(self.url):
             raise ValueError(f"`url` must look like http://127.0.0.1:8000. Received: {self.url!r}")
+        if self.api_key is not None and not re.fullmatch(r"[!-~]+", self.api_key):  # it is not shown: a secret
+            raise ValueError("`api_key` must be visible ASCII characters, without spaces or an end of line.")
         if self.transport not in TRANSPORTS:
             raise ValueError(f"Unknown transport. Accepted: {', '.join(TRANSPORTS)}. Received: {self.transport!r}")
         if unknown := [name for name in self.include if name not in INCLUDABLE]:
@@ -40,6 +42,14 @@ class Reach:
     def headers(self) -> dict[str, str]:
         """Of every request and handshake."""
         return {} if self.api_key is None else {"Authorization": f"Bearer {self.api_key}"}
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is none, brackets that do not close
+        return False
 
 
 def names(include: str | Sequence[str]) -> tuple[str, ...]:

@@ -56,15 +56,17 @@ class BlockingStream:
 
     async def ask(self, path: str, body: bytes) -> Reply:
         """Send one message over the WebSocket at `path` and return its answer."""
+        sent = False
         try:
             self._socket = self._socket or self._connect(path)
+            sent = True
             self._socket.send(body, text=True)
             return _reply(self._socket.recv(self._timeout))
         except InvalidStatus as refusal:
             return _refusal(refusal)
         except FAILURES as error:
             await self.hang_up()
-            raise NoAnswer(str(error) or type(error).__name__, sent=True) from error
+            raise NoAnswer(str(error) or type(error).__name__, sent) from error
         except BaseException:  # Ctrl+C, a cancelled task
             await self.hang_up()
             raise
@@ -98,8 +100,10 @@ class AsyncStream:
 
     async def ask(self, path: str, body: bytes) -> Reply:
         """Send one message over the WebSocket at `path` and return its answer."""
+        sent = False
         try:
             self._socket = self._socket or await self._connect(path)
+            sent = True
             async with asyncio.timeout(self._timeout):
                 await self._socket.send(body, text=True)
                 return _reply(await self._socket.recv())
@@ -107,7 +111,7 @@ class AsyncStream:
             return _refusal(refusal)
         except FAILURES as error:
             await self.hang_up()
-            raise NoAnswer(str(error) or type(error).__name__, sent=True) from error
+            raise NoAnswer(str(error) or type(error).__name__, sent) from error
         except BaseException:  # Ctrl+C, a cancelled task
             await self.hang_up()
             raise
@@ -132,7 +136,8 @@ class AsyncStream:
 def _reply(text: str | bytes) -> Reply:
     """A message from the server: a step, or a problem, which alone has a status."""
     body = text.encode() if isinstance(text, str) else text
-    return Reply(json.loads(body).get("status", 200), body)
+    message = json.loads(body)
+    return Reply(message.get("status", 200), body, message.get("retry_after"))
 
 
 def _refusal(refusal: InvalidStatus) -> Reply:

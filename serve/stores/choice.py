@@ -20,6 +20,8 @@ def open_store(name: str, max_sessions: int = 10_000, max_age_seconds: float = 8
     """
     if name == "memory":
         return MemoryStore(max_sessions, max_age_seconds)
+    if name == "sqlite:///:memory:":
+        raise ValueError("SQLite keeps sessions in a file here: sqlite:///FILE. In memory: --store memory.")
     if name.startswith("sqlite:///") and len(name) > len("sqlite:///"):
         return SQLiteStore(name.removeprefix("sqlite:///"), max_sessions, max_age_seconds)
     if name.startswith(("redis://", "rediss://")):

@@ -1,5 +1,6 @@
 """Sessions in an SQLite file. They outlive the process, killed or not, and several processes may share them."""
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable
@@ -50,11 +51,13 @@ class SQLiteStore:
         self.max_sessions = max_sessions
         self.max_age_seconds = max_age_seconds
         try:
+            # Ids of sessions are secrets: nobody else reads a file that is made here, nor those that SQLite adds to it.
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
             self._database = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = NORMAL")
             self._database.executescript(SCHEMA)
-        except sqlite3.Error as error:
+        except (OSError, sqlite3.Error) as error:
             raise ValueError(f"Cannot keep sessions in {path}: {error}.") from error
         self._next_sweep = 0.0
 
