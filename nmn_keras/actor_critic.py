@@ -465,24 +465,8 @@ class ActorCritic(keras.Model):
 
     def check_env(self, env) -> None:
         """Raise `ValueError` unless an environment's spaces are those of the architecture."""
-        found, a = spaces.describe(env), self.architecture
-        sizes = (len(found.observation_low), len(found.action_low))
-        if sizes != (a.observation_size, a.action_size):
-            raise ValueError(
-                "The environment does not fit the agent: it needs observation and action sizes "
-                f"{(a.observation_size, a.action_size)}. Received: {sizes}"
-            )
-        if found.action_sizes != a.action_sizes:
-            raise ValueError(
-                f"The environment does not fit the agent, whose numbers of choices are {a.action_sizes} (None: actions "
-                f"are real numbers). Received: {found.action_sizes}"
-            )
-        low, high = a.bounds()
-        if (low < found.action_low).any() or (high > found.action_high).any():
-            raise ValueError(
-                f"The architecture's action bounds exceed the environment's, {found.action_low} to "
-                f"{found.action_high}. Received: {low} to {high}"
-            )
+        a = self.architecture
+        spaces.describe(env).check_fit(a.observation_size, a.action_size, a.action_sizes, a.bounds())
 
     # Saving
 

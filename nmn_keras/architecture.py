@@ -268,7 +268,9 @@ def _check_action(arch):
             "`action_low` must lie below `action_high`, `action_scale` must be finite and not 0, `action_offset` "
             f"finite. Received: {low}, {high}, {scale}, {offset}"
         )
-    if arch.head.period is not None and set(arch.head.period * abs(scale)) != {arch.action_period}:
+    if arch.head.period is not None and not (
+        arch.action_period is not None and np.allclose(arch.head.period * abs(scale), arch.action_period, rtol=1e-6)
+    ):
         raise ValueError(
             f"The action head {arch.action_head!r} needs an `action_period` of {arch.head.period} times "
             f"`action_scale`. Received: action_period={arch.action_period!r}, action_scale={arch.action_scale!r}"

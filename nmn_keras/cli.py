@@ -97,7 +97,8 @@ def _export(arguments):
     if present:
         raise FileExistsError(f"{present} exist; nothing was written. Give another directory.")
     agent = _open_agent(arguments.agent)
-    paths = export_agent(agent, arguments.directory, arguments.name or Path(arguments.agent).name)
+    name = arguments.name or Path(arguments.agent).name or Path(arguments.agent).resolve().name
+    paths = export_agent(agent, arguments.directory, name)
     for path in paths.values():
         print(f"{path} ({path.stat().st_size:,} bytes)")
 
@@ -122,9 +123,14 @@ def _add_publish(commands):
 
 
 def _publish(arguments):
-    from nmn_keras import zoo
+    from nmn_keras import hub, zoo
     from nmn_keras.publish import publish
 
+    if arguments.zoo is None and hub.is_address(os.environ.get(zoo.ENVIRONMENT_VARIABLE)):
+        raise ValueError(
+            "Agents are published in a directory: give one as --zoo; `nmn push` sends what is published to the Hub. "
+            f"Received: {zoo.ENVIRONMENT_VARIABLE}={os.environ[zoo.ENVIRONMENT_VARIABLE]}"
+        )
     directory = arguments.zoo or zoo.directory()
     publish(arguments.name, arguments.runs, directory, arguments.episodes, arguments.add)
     print((directory / arguments.name / "README.md").read_text())

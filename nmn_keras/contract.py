@@ -5,6 +5,7 @@ or reads such a file takes the names from here.
 """
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -154,6 +155,7 @@ def _check_metadata(
     """Check that what the file says about itself agrees with its tensors."""
     observation, action, state = inputs["observation"], outputs["action"], outputs["state_out"]
     kind = metadata["kind"]
+    _check_numbers(metadata, source)
     facts = [  # what, as it is, as it must be
         ("input prev_action", inputs["prev_action"], action),
         ("input prev_reward", inputs["prev_reward"], 1),
@@ -182,6 +184,35 @@ def _check_metadata(
                 f"The agent contradicts itself: {what} does not fit the rest of the file. "
                 f"Accepted is {accepted!r}. Received: {found!r} in {source}"
             )
+
+
+def _check_numbers(metadata: Mapping[str, Any], source: str) -> None:
+    """Check what the lists of the metadata hold."""
+
+    def number(value: Any) -> bool:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+    def bound(value: Any) -> bool:
+        return value is None or number(value)
+
+    def part(value: Any) -> bool:
+        return isinstance(value, dict) and isinstance(value.get("size"), int)
+
+    accepted = {
+        "finite numbers": (number, ("action_scale", "action_offset", "initial_state")),
+        "numbers and null": (
+            bound,
+            (*(f"{s}_{e}" for s in ("observation", "action") for e in ("low", "high")), "action_period"),
+        ),
+        "parts with a size": (part, ("state_layout",)),
+    }
+    for what, (fits, keys) in accepted.items():
+        for key in keys:
+            if not all(map(fits, metadata[key])):
+                raise ValueError(
+                    f"The agent's metadata is damaged at `{key}`. Accepted are {what}. "
+                    f"Received: {str(metadata[key])[:80]} in {source}"
+                )
 
 
 def _policy_facts(metadata: Mapping[str, Any], outputs: Mapping[str, int]) -> list[tuple[str, Any, Any]]:

@@ -1,6 +1,7 @@
 """Scores of an agent on full episodes; needs neither Keras nor TensorFlow.
 
-Works with everything that has `initial_state` and `act`: `ActorCritic`, `OnnxAgent`, `BayesOptimalPolicy`.
+Works with everything that has `initial_state` and `act`: `ActorCritic`, `OnnxAgent`, `BayesOptimalPolicy`. If it has
+`check_env` too, that is asked first whether it can play the environment.
 """
 
 import math
@@ -160,6 +161,8 @@ def _seed(generator):
 
 def _play_chunk(agent, env, deterministic, discount, generator):
     n, stepper = env.num_envs, Stepper(env)
+    if check := getattr(agent, "check_env", None):
+        check(env)
     observation = stepper.reset(_seed(generator))
     state = agent.initial_state(n)
     action, reward = np.zeros((n, len(stepper.spaces.action_low)), "float32"), np.zeros((n, 1), "float32")

@@ -85,10 +85,7 @@ def golden_steps(agent, metadata: dict[str, str]) -> dict[str, np.ndarray]:
     observations come from the metadata: the process on TensorFlow may not know the environment.
     """
     generator = np.random.default_rng(0)
-    low, high = (
-        np.array([sign * 5.0 if bound is None else np.clip(bound, -5.0, 5.0) for bound in json.loads(metadata[key])])
-        for key, sign in (("observation_low", -1), ("observation_high", 1))
-    )
+    low, high = _golden_range(*(json.loads(metadata[f"observation_{end}"]) for end in ("low", "high")))
     state = agent.initial_state(GOLDEN_BATCH)
     action = np.zeros((GOLDEN_BATCH, agent.architecture.action_size), "float32")
     reward = np.zeros((GOLDEN_BATCH, 1), "float32")
@@ -101,6 +98,17 @@ def golden_steps(agent, metadata: dict[str, str]) -> dict[str, np.ndarray]:
         action, state = agent.sample(outputs, generator), outputs["state_out"]
         reward = generator.uniform(-10.0, 10.0, reward.shape).astype("float32")
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+
+
+def _golden_range(low, high):
+    """Between what observations are drawn: within the bounds, near 0 if they allow it."""
+    low, high = (
+        np.array([sign * np.inf if b is None else b for b in bounds]) for sign, bounds in ((-1, low), (1, high))
+    )
+    far = (low >= 5.0) | (high <= -5.0)  # no number near 0 is within
+    near = np.clip(low, -5.0, 5.0), np.clip(high, -5.0, 5.0)
+    there = np.where(np.isfinite(low), low, high - 10.0), np.where(np.isfinite(high), high, low + 10.0)
+    return np.where(far, there[0], near[0]), np.where(far, there[1], near[1])
 
 
 def _write(agent, directory, metadata):
@@ -189,7 +197,13 @@ def canonicalise(model: onnx.ModelProto, metadata: dict[str, str]) -> onnx.Model
     model.producer_name, model.producer_version, model.doc_string = "nmn_keras", "", ""
     for key in sorted(metadata):
         model.metadata_props.add(key=key, value=metadata[key])
-    onnx.checker.check_model(model, full_check=True)
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except onnx.checker.ValidationError as error:
+        raise ValueError(
+            "The step cannot be written in ONNX's own operators, as the contract asks: another `activation` may be. "
+            f"Received: {str(error).splitlines()[0]}"
+        ) from error
     return model
 
 

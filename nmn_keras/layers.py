@@ -14,9 +14,21 @@ def srelu(x):
     return ops.clip(x, -1.0, 1.0)
 
 
+def _gelu(x):
+    return 0.5 * x * (1.0 + ops.erf(x * 0.5**0.5))
+
+
+def _celu(x):
+    return ops.where(x > 0.0, x, ops.exp(ops.minimum(x, 0.0)) - 1.0)
+
+
+# Those of Keras whose own form has no ONNX operator on TensorFlow (erfc, expm1), in one that has.
+_OURS = {"srelu": srelu, "gelu": _gelu, "celu": _celu}
+
+
 def get_activation(name):
     """The activation of that name: "srelu", or any that Keras knows."""
-    return srelu if name == "srelu" else keras.activations.get(name)
+    return _OURS[name] if name in _OURS else keras.activations.get(name)
 
 
 def positive_units(units, owner):

@@ -150,7 +150,10 @@ def _read_curve(path):
 
 def _check_alike(seeds):
     agents = [seed.agent for seed in seeds if seed.agent is not None]
-    found = {(agent.run.env_id, json.dumps(agent.run.env_kwargs), agent.architecture.kind) for agent in agents}
+    found = {
+        (agent.run.env_id, json.dumps(agent.run.env_kwargs, sort_keys=True), agent.architecture.kind)
+        for agent in agents
+    }
     if len(found) != 1:
         raise ValueError(
             f"The runs of one zoo entry need one environment and one kind of network. Received: {sorted(found)}"

@@ -124,6 +124,13 @@ class OnnxAgent:
             raise ValueError(f"`batch_size` must be at least 1. Received: {batch_size!r}")
         return np.tile(self._initial_state, (batch_size, 1))
 
+    def check_env(self, env: Any) -> None:
+        """Raise `ValueError` unless the agent can play an environment. Needs Gymnasium."""
+        from nmn_keras import spaces
+
+        bounds = self.action_low, self.action_high
+        spaces.describe(env).check_fit(self.observation_size, self.action_size, self.action_sizes, bounds)
+
     def step(
         self,
         observation: np.ndarray,

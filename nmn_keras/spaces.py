@@ -31,6 +31,32 @@ class Spaces:
     action_space: Space
     """Of one environment."""
 
+    def check_fit(
+        self,
+        observation_size: int,
+        action_size: int,
+        action_sizes: tuple[int, ...] | None,
+        bounds: tuple[np.ndarray, np.ndarray],
+    ) -> None:
+        """Raise `ValueError` unless an agent of these sizes and action bounds can be played here."""
+        sizes = (len(self.observation_low), len(self.action_low))
+        if sizes != (observation_size, action_size):
+            raise ValueError(
+                "The environment does not fit the agent: it needs observation and action sizes "
+                f"{(observation_size, action_size)}. Received: {sizes}"
+            )
+        if self.action_sizes != action_sizes:
+            raise ValueError(
+                f"The environment does not fit the agent, whose numbers of choices are {action_sizes} (None: actions "
+                f"are real numbers). Received: {self.action_sizes}"
+            )
+        low, high = bounds
+        if (low < self.action_low).any() or (high > self.action_high).any():
+            raise ValueError(
+                f"The agent's action bounds exceed the environment's, {self.action_low} to {self.action_high}. "
+                f"Received: {low} to {high}"
+            )
+
     def row(self, observation: Any) -> np.ndarray:
         """Flatten one environment's observation: float32 `(O,)`, a copy."""
         with np.errstate(over="ignore"):  # whoever needs finite numbers checks them

@@ -218,7 +218,7 @@ def _read_agents(zoo: Path) -> dict[str, dict[str, Any]]:
     try:
         index = json.loads(source.read_bytes())
         version, agents = index["version"], index["agents"]
-        names = [*agents, *(file for agent in agents.values() for file in agent["files"])]
+        names = [*agents, *(file for agent in agents.values() for file in {**agent["files"]})]
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise ValueError(
             f"The zoo's index is damaged. Accepted is what `nmn publish` writes. Received: {source} ({error!r})"
@@ -245,10 +245,9 @@ def _verify(name: str, where: Path, file: str) -> tuple[Path, bytes]:
     if not found.is_file():
         raise FileNotFoundError(f"A published file is missing: {found}. Publish {name} again.")
     content = found.read_bytes()
-    received = hashlib.sha256(content).hexdigest()
-    if received != files[file]["sha256"]:
+    received, accepted = hashlib.sha256(content).hexdigest(), files[file].get("sha256")
+    if received != accepted:
         raise ValueError(
-            f"{found} is not the file that was published. Accepted is sha256 "
-            f"{files[file]['sha256']}. Received: {received}"
+            f"{found} is not the file that was published. Accepted is sha256 {accepted}. Received: {received}"
         )
     return found, content

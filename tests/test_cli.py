@@ -153,6 +153,19 @@ def test_evaluate_scores_the_best_weights(capsys, runs, tmp_path):
     assert scores["deterministic"]["return"] != scores["sampled"]["return"]
 
 
+def test_the_folder_itself_can_be_exported(capsys, runs, tmp_path, monkeypatch):
+    monkeypatch.chdir(runs["fast"])
+    status, _, err = run(capsys, "export", ".", tmp_path / "out")
+    assert status == 0, err
+    assert OnnxAgent(tmp_path / "out" / "policy.onnx").name == runs["fast"].name
+
+
+def test_nothing_is_published_into_the_cache_of_the_hub(capsys, runs, monkeypatch):
+    monkeypatch.setenv("NMN_ZOO", "hf://ann/b1")
+    status, out, err = run(capsys, "publish", "mine", runs["fast"])
+    assert (status, out) == (2, "") and "give one as --zoo" in err and err.endswith("Received: NMN_ZOO=hf://ann/b1\n")
+
+
 def test_export_writes_the_best_weights(capsys, runs, tmp_path):
     status, out, _ = run(capsys, "export", runs["fast"], tmp_path / "out", "--name", "mine")
     assert status == 0 and [line.split()[0] for line in out.splitlines()] == [

@@ -3,7 +3,7 @@ import math
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict
+from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from tiny_envs import Faulty, Patchwork, Unsupported
 
@@ -212,9 +212,15 @@ def test_episodes_must_be_a_positive_integer(episodes):
 
 def test_environments_that_do_not_fit_are_refused(exported):
     agent, directory = exported
-    for misfit in (agent, OnnxAgent(directory / "policy.onnx"), BayesOptimalPolicy()):
-        with pytest.raises(ValueError, match=r"Received: .*\(2, 3\)"):
+    for misfit in (agent, OnnxAgent(directory / "policy.onnx")):
+        with pytest.raises(ValueError, match=r"sizes \(1, 1\). Received: \(3, 1\)"):
             evaluation.evaluate(misfit, "Pendulum-v1", 2)
+        with pytest.raises(ValueError, match=r"actions are real numbers\). Received: \(3,\)"):
+            evaluation.evaluate(misfit, lambda: Unsupported(Box(-1, 1, (1,)), Discrete(3)), 2)
+        with pytest.raises(ValueError, match=r"bounds exceed the environment's"):
+            evaluation.evaluate(misfit, lambda: Unsupported(Box(-1, 1, (1,)), Box(-1, 1, (1,))), 2)
+    with pytest.raises(ValueError, match=r"Received: .*\(2, 3\)"):
+        evaluation.evaluate(BayesOptimalPolicy(), "Pendulum-v1", 2)
     with pytest.raises(ValueError, match=r"action space is not supported.*Received: Dict"):
         evaluation.evaluate(agent, lambda: Unsupported(Box(-1, 1, (1,)), Dict(a=Box(-1, 1, (1,)))), 2)
     with pytest.raises(ValueError, match=r"Unknown environment. Known: b1, .*Received: 'b9'"):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import gymnasium
+import keras
 import numpy as np
 import onnx
 import pytest
@@ -13,8 +14,9 @@ import references
 from tiny_agents import EXTRA, LAYERS, perturb
 from tiny_envs import Menu, Patchwork
 
-from nmn_keras import ActorCritic, Architecture, OnnxAgent, contract, envs
+from nmn_keras import ActorCritic, Architecture, OnnxAgent, contract, envs, export
 from nmn_keras.export import FILES, export_agent
+from nmn_keras.layers import get_activation
 
 ARCHITECTURES = {
     "rnn, three actions, two GRUs, no hidden layer": lambda: Architecture.for_env(
@@ -215,6 +217,28 @@ def test_bounds_of_the_training_environment_are_told(exported, tmp_path):
     metadata = OnnxAgent(tmp_path / "policy.onnx").metadata
     assert (metadata["env_id"], metadata["env_kwargs"]) == ("nmn_keras/MovingTarget-v0", {"alpha_max": 3.0})
     assert (metadata["observation_low"], metadata["observation_high"]) == ([-5.0], [5.0])
+
+
+@pytest.mark.parametrize("activation", ["gelu", "celu"])
+def test_activations_whose_own_form_cannot_be_exported_have_another(activation, tmp_path):
+    layers = {**LAYERS, "activation": activation}
+    agent = perturb(ActorCritic(Architecture.for_env(Patchwork, **layers)))
+    export_agent(agent, tmp_path, "tiny")
+    golden = np.load(tmp_path / "golden.npz")
+    found = OnnxAgent(tmp_path / "policy.onnx").step(*(golden[name][3] for name in contract.INPUTS))
+    np.testing.assert_allclose(found["action"], golden["action"][3], rtol=1e-5, atol=1e-6)
+    x = np.linspace(-3, 3, 50, dtype="float32")
+    ours, keras_s = get_activation(activation)(x), getattr(keras.activations, activation)(x)
+    np.testing.assert_allclose(np.asarray(ours), np.asarray(keras_s), rtol=1e-5, atol=1e-6)
+
+
+def test_golden_observations_lie_within_the_bounds(tmp_path):
+    bounds = [(100.0, 120.0), (-np.inf, -50.0), (7.0, np.inf), (-1.0, 200.0), (-np.inf, np.inf)]
+    low, high = export._golden_range(
+        *([b if np.isfinite(b) else None for b in side] for side in zip(*bounds, strict=True))
+    )
+    expected = [(100.0, 120.0), (-60.0, -50.0), (7.0, 17.0), (-1.0, 5.0), (-5.0, 5.0)]
+    np.testing.assert_array_equal(np.stack([low, high], axis=1), expected)
 
 
 def test_z_is_locked_by_keeping_all_but_the_observation(pair):

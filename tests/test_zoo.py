@@ -85,6 +85,7 @@ def test_an_altered_file_is_refused(tiny_zoo):
         (lambda index: index.pop("agents"), "damaged"),
         (lambda index: index.update(agents=["tiny"]), "damaged"),
         (lambda index: index["agents"]["tiny"].pop("files"), "damaged"),
+        (lambda index: index["agents"]["tiny"].update(files=["policy.onnx"]), "damaged"),
         (lambda index: index.update(version=2), r"Accepted is 1. Received: 2"),
         (
             lambda index: index["agents"].update({"../x": index["agents"]["tiny"]}),

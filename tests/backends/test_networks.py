@@ -1,6 +1,7 @@
 import dataclasses
 import functools
 import json
+import math
 import re
 from pathlib import Path
 
@@ -502,6 +503,11 @@ def test_bad_architectures_are_refused(change, message):
     with pytest.raises(ValueError) as caught:
         dataclasses.replace(CASES["nmn"], **change)
     assert message in str(caught.value)
+
+
+def test_a_direction_in_radians_is_one():
+    periodic = {"action_head": "direction", "action_period": 2 * math.pi, "action_scale": (math.pi,)}
+    assert Architecture("nmn", 2, 1, **periodic).action_period == 2 * math.pi
 
 
 def test_lists_are_refused():
