@@ -148,7 +148,19 @@ def test_smaller_spreads_and_returns_are_judged_by_their_own_side():
         "| b1, paper: holds |" in rows["NMNs show very stabl"]
         and "ratio of spreads 0.01" in rows["NMNs show very stabl"]
     )
-    assert "| 4534 ± 3 after 1,280 episodes, 15 seeds | holds |" in rows["On benchmark 1 the N"]
+    assert "| 4534 ± 3 after 1,280 episodes, 15 seeds; interquartile mean 4534 [" in rows["On benchmark 1 the N"]
+    assert "] | not contradicted |" in rows["On benchmark 1 the N"]
+    lower = [group("b1-nmn", 0.9, spread=0.001, recipe="paper")]
+    text = experiment.load("learning").section({"source": "Here.", "groups": trained.to_plain(lower), "missing": []})
+    assert "] | does not hold: lower |" in text
+
+
+def test_of_five_seeds_the_rank_test_decides_too():
+    above = [5.0, 6.0, 7.0, 7.5, 9.0]
+    for best_below, pairs, p, expected in ((5.5, 24, 4 / 252, "holds"), (8.0, 21, 24 / 252, "no difference shown")):
+        found = comparison.probability(above, [1.0, 2.0, 3.0, 4.0, best_below])
+        assert found.value == pairs / 25 and found.low > 0.5  # the interval excludes 0.5 in both cases
+        assert found.p == pytest.approx(p) and comparison.verdict(found, 0.5) == expected
 
 
 def test_variants_are_compared_with_what_was_trained_alike():

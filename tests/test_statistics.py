@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.stats
 from rliable import library, metrics
 
 from nmn_keras.analysis import statistics
@@ -36,6 +37,15 @@ def test_the_probability_of_improvement_is_that_of_rliable(scores):
     ours = statistics.mean_improvement(*x.T[:, None], *y.T[:, None])[0]
     assert ours == pytest.approx(metrics.probability_of_improvement(x, y), abs=1e-12)
     assert statistics.improvement([3, 4], [1, 2]) == 1 and statistics.improvement([1, 1], [1, 2]) == 0.25
+
+
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (5, 5), (5, 15), (15, 15), (4, 9)])
+def test_the_rank_test_is_the_exact_one_of_scipy(n, m):
+    generator = np.random.default_rng(n)
+    for shift in (0.0, 0.5, 3.0):
+        x, y = generator.normal(shift, size=n), generator.normal(size=m)
+        expected = scipy.stats.mannwhitneyu(x, y, method="exact").pvalue
+        assert statistics.rank_test(x, y) == pytest.approx(expected, rel=1e-9)
 
 
 def test_intervals_are_those_of_rliable(scores):

@@ -129,7 +129,8 @@ def _sine(found):
     yield (
         'The paper: "Supervised meta-learning would be an interesting track to follow". Networks see '
         f"{found['context_points']} points of an unknown sine wave and predict others; `NMNDense` in a plain Keras "
-        f"model, `keras.Model.fit`, {found['seeds']} seeds. Shown: {found['measure']}. Command: `{found['command']}`."
+        f"model, `keras.Model.fit`, {found['seeds']} seeds. Shown: {found['measure']} (Student's t). "
+        f"Command: `{found['command']}`."
     )
     rows = []
     for name, model in found["models"].items():

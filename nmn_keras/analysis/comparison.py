@@ -1,7 +1,7 @@
 """One group of seeds summarised, two compared, and what is said of it: "holds" only where an interval says so."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,8 +12,12 @@ from nmn_keras.analysis.statistics import (
     interval,
     mean_improvement,
     pooled_interquartile_mean,
+    rank_test,
 )
 
+DRAWS = 50_000
+"""Of a bootstrap of numbers: so many that chance does not move the digits that are shown, or hardly."""
+SIGNIFICANT = 0.05
 FEWEST = 5
 """Seeds below which no interval is given: drawn again, two or three runs are no more than their range."""
 
@@ -25,6 +29,8 @@ class Estimate:
     value: float
     low: float | None = None
     high: float | None = None
+    p: float | None = None
+    """Of an exact test that there is no difference, where there is one."""
 
     def text(self, digits: int = 0, signs: str = "") -> str:
         """Give "4539 [4501, 4560]", or the number alone.
@@ -48,7 +54,7 @@ def estimate(statistic: Callable[..., NDArray], strata: Sequence[ArrayLike], few
     value = float(statistic(*(np.asarray(stratum, float)[None] for stratum in strata))[0])
     if min(len(np.asarray(stratum)) for stratum in strata) < fewest:
         return Estimate(value)
-    low, high = interval(bootstrap(statistic, strata))
+    low, high = interval(bootstrap(statistic, strata, DRAWS))
     return Estimate(value, float(low), float(high))
 
 
@@ -59,7 +65,7 @@ def typical(values: ArrayLike) -> Estimate:
 
 def probability(x: ArrayLike, y: ArrayLike) -> Estimate:
     """Give P(X > Y) for the seeds of two groups."""
-    return estimate(mean_improvement, [x, y])
+    return replace(estimate(mean_improvement, [x, y]), p=rank_test(x, y))
 
 
 def difference(x: ArrayLike, y: ArrayLike) -> Estimate:
@@ -84,7 +90,7 @@ def spread_ratio(x: ArrayLike, y: ArrayLike) -> Estimate:
 
 
 def verdict(found: Estimate, even: float, higher: bool = True) -> str:
-    """Say whether a claimed inequality holds.
+    """Say whether a claimed inequality holds: the interval excludes that there is no difference, and a test does too.
 
     Args:
         found: what was measured.
@@ -93,6 +99,6 @@ def verdict(found: Estimate, even: float, higher: bool = True) -> str:
     """
     if found.low is None or found.high is None:
         return "too few seeds"
-    if found.low > even or found.high < even:
+    if (found.low > even or found.high < even) and (found.p is None or found.p < SIGNIFICANT):
         return "holds" if (found.value > even) == higher else "does not hold"
     return "no difference shown"

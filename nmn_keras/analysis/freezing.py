@@ -14,7 +14,7 @@ from nmn_keras.analysis.rounding import plain
 from nmn_keras.analysis.statistics import running_mean
 from nmn_keras.evaluation import TEST_SEED
 
-EPISODES = 200
+EPISODES = 1000
 STEPS = 200
 """Of each phase but b."""
 AFTER = (100, 300)

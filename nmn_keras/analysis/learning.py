@@ -119,11 +119,16 @@ def _claim_return(groups):
             continue
         returns = group.measured("training")
         found = comparison.typical(returns)
-        lines.append(f"{mean_and_spread(returns)} after {group.episodes:,} episodes, {seeds_text(group)}")
-        if found.high is None:
+        lines.append(
+            f"{mean_and_spread(returns)} after {group.episodes:,} episodes, {seeds_text(group)}; interquartile mean "
+            f"{found.text()}"
+        )
+        if found.low is None or found.high is None:
             verdicts.append(f"{returns.mean() - PAPER_RETURN:+.0f}: {seeds_text(group)}, too few for an interval")
+        elif found.low <= PAPER_RETURN <= found.high:
+            verdicts.append("not contradicted")
         else:
-            verdicts.append("holds" if found.high >= PAPER_RETURN else "does not hold")
+            verdicts.append("does not hold: lower" if found.high < PAPER_RETURN else "holds: higher")
     if not lines:
         return None
     return (

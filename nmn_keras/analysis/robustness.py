@@ -152,9 +152,10 @@ def _worse_or_equivalent(groups):
                 for plain, sigmoid in matched(groups, [f"{bench}-{kind}", f"{bench}-{kind}-sigmoid"]):
                     found = comparison.probability(plain.measured(plain.final), sigmoid.measured(plain.final))
                     said = comparison.verdict(found, 0.5)
-                    said = {"no difference shown": "holds: no difference shown", "holds": "holds: worse"}.get(
-                        said, said
-                    )
+                    said = {
+                        "no difference shown": "not contradicted: no difference shown",
+                        "holds": "holds: worse",
+                    }.get(said, said)
                     yield _what(plain), f"P({_activation(plain)} > sigmoid) {found.text(2)}", said
 
     return _claim(
