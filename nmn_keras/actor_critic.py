@@ -86,6 +86,11 @@ class ActorCritic(keras.Model):
                 the recipe's constants. A recipe adapts the rate itself, so a schedule is refused.
             critic_optimizer: the same for the critic.
         """
+        if actor_optimizer is critic_optimizer and isinstance(actor_optimizer, keras.optimizers.Optimizer):
+            raise ValueError(
+                "Actor and critic need an optimiser each: its moments belong to one network. "
+                f"Received: {actor_optimizer.name!r} twice"
+            )
         self._compile(
             Optimizers(self._optimizer(actor_optimizer, "actor"), self._optimizer(critic_optimizer, "critic"))
         )
@@ -180,6 +185,11 @@ class ActorCritic(keras.Model):
         _check_integer("checkpoint_freq", checkpoint_freq, 1)
         _check_integer("validation_freq", validation_freq, 1)
         _check_integer("validation_episodes", validation_episodes, 0)
+        if any(isinstance(callback, keras.callbacks.BackupAndRestore) for callback in keras.tree.flatten(callbacks)):
+            raise ValueError(
+                "BackupAndRestore brings back weights alone, not the run. Accepted are `run_dir=...` and, later, "
+                "`ActorCritic.load(run_dir)` with `resume=True`, which go on bit for bit. Received: BackupAndRestore"
+            )
         env, run = self._begin(env, episodes, seed, resume, env_kwargs or {})
         if run_dir is not None:
             self._check_run_dir(run_dir, run, resume)
@@ -255,6 +265,7 @@ class ActorCritic(keras.Model):
                     "There is no run to resume: `resume=True` needs an agent that `ActorCritic.load` read from a "
                     "run directory, or one that `fit` has trained. Call `fit` without it to start one."
                 )
+            self._check_resumed(env, env_kwargs)
             env = self.run.env_id if env is None else env
             updates = self.run.updates if episodes is None else self._updates(episodes)
             run = dataclasses.replace(self.run, updates=updates)
@@ -271,6 +282,19 @@ class ActorCritic(keras.Model):
                 "environment or a factory. Received: env=None"
             )
         return env, run
+
+    def _check_resumed(self, env, env_kwargs):
+        """Refuse to go on with another environment than the run's, where both can be told."""
+        own = {"env_id": self.run.env_id, "env_kwargs": self.run.env_kwargs}
+        if env is None or isinstance(env, str):
+            env, env_kwargs = env or self.run.env_id, env_kwargs or self.run.env_kwargs
+        env_id, env_kwargs = environment_identity(env, env_kwargs)
+        given = {"env_id": env_id, "env_kwargs": env_kwargs}
+        if None not in (env_id, self.run.env_id) and given != own:
+            raise ValueError(
+                f"A run goes on with its own environment, which need not be given again. Accepted is {own}. "
+                f"Received: {given}"
+            )
 
     def _updates(self, episodes):
         return math.ceil(_check_integer("episodes", episodes, 1) / self.recipe.episodes_per_update)
@@ -351,7 +375,9 @@ class ActorCritic(keras.Model):
         return self._summary(played) | self.train_step(played)
 
     def _summary(self, played):
-        return rollout.summary(played.reward, played.policy, self.architecture.head, self.benchmark())
+        # The optimum is known of an episode's first steps, not of several episodes in a row.
+        benchmark = None if played.ended[:-1].any() else self.benchmark()
+        return rollout.summary(played.reward, played.policy, self.architecture.head, benchmark)
 
     def _validation(self, episodes, freq, env):
         due = self.run.update % freq == 0 or self.run.update == self.run.updates

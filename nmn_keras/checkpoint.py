@@ -9,6 +9,7 @@ import hashlib
 import itertools
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 INDEX = "checkpoint.json"
 CONFIG = "config.json"
 ORIGIN = "origin.json"
+_OURS = re.compile(r"agent-\d{6,}(-\d+)?\.weights\.h5|training-\d{6,}(-\d+)?\.npz")
 _BEFORE_INDEX = ("agent-*.weights.h5", "training-*.npz", CONFIG, ORIGIN, "*.json.tmp")
 """What may be there before the first `checkpoint.json`."""
 
@@ -40,10 +42,9 @@ def write(directory, config: dict, state: dict, save_weights, arrays: dict) -> N
     replace_json(directory / CONFIG, config)
     files = {name: sha256(directory / name) for name in (*names.values(), CONFIG)}
     replace_json(directory / INDEX, {"state": state, **names, "sha256": files})
-    for pattern in ("agent-*.weights.h5", "training-*.npz"):
-        for file in directory.glob(pattern):
-            if file.name not in {*previous, *names.values()}:
-                file.unlink()
+    for file in directory.iterdir():  # ours alone: a user's callback may write files of like names here
+        if _OURS.fullmatch(file.name) and file.name not in {*previous, *names.values()}:
+            file.unlink()
 
 
 def _files(directory):

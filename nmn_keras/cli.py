@@ -55,6 +55,8 @@ def _add_evaluate(commands):
 
 
 def _evaluate(arguments):
+    if arguments.json is not None and not arguments.json.absolute().parent.is_dir():
+        raise FileNotFoundError(f"There is no folder for --json. Received: {arguments.json}")
     score(_open_agent(arguments.agent, arguments.runtime), arguments.episodes, arguments.json)
 
 

@@ -101,6 +101,7 @@ class NMNDense(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         self.units = positive_units(units, "NMNDense")
+        self.supports_masking = True  # that of the inputs, as in `Dense`
         self.activation = keras.activations.get(activation)
         self.scale_offset = float(scale_offset)
         self.use_bias = bool(use_bias)
@@ -186,6 +187,7 @@ class HyperDense(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         self.units = positive_units(units, "HyperDense")
+        self.supports_masking = True  # that of the inputs, as in `Dense`
         self.activation = keras.activations.get(activation)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.generator_initializer = keras.initializers.get(generator_initializer)

@@ -168,3 +168,9 @@ def _check_alike(agents):
     kinds = {(agent.architecture, agent.recipe) for agent in agents}
     if len(kinds) != 1:
         raise ValueError(f"Agents that train together need one architecture and one recipe. Received: {kinds}")
+    kept = [len(agent.run.buffer) for agent in agents]
+    if len({*kept}) != 1:
+        raise ValueError(
+            "The critics of agents that train together must learn from as many earlier updates each: resume those that "
+            f"have begun by themselves first. Received: {kept} earlier updates are kept of them"
+        )

@@ -6,6 +6,8 @@ minibatches, adaptation of rates. The loop around them is one and the same (`act
 
 import dataclasses
 import math
+import numbers
+import typing
 from typing import ClassVar
 
 import numpy as np
@@ -257,13 +259,33 @@ def _shuffled(generator, count, shape, epochs):
     return np.concatenate(rows).astype("int32")
 
 
+def _is_integer(value):
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
 def _check_recipe(recipe):
     for field in dataclasses.fields(recipe):
         value = getattr(recipe, field.name)
+        whole = int in (field.type, *typing.get_args(field.type))
+        if value is not None and not (_is_integer(value) if whole else isinstance(value, numbers.Real)):
+            raise TypeError(
+                f"`{field.name}` of the {recipe.name!r} recipe must be {'an integer' if whole else 'a number'}. "
+                f"Received: {value!r}"
+            )
         least_allowed = value == 0 and field.name == "deterministic_share"
         if value is not None and not value > 0 and not least_allowed:
             raise ValueError(f"`{field.name}` of the {recipe.name!r} recipe must be positive. Received: {value!r}")
-    for name, interval in (("discount", "(0, 1]"), ("trace", "(0, 1]"), ("deterministic_share", "[0, 1]")):
+    if not recipe.discount < 1.0:
+        raise ValueError(
+            f"`discount` of the {recipe.name!r} recipe must lie in (0, 1): rewards are scaled by 1 - discount, so that "
+            f"values are of the size of rewards. 0.999 looks a thousand steps ahead. Received: {recipe.discount!r}"
+        )
+    if recipe.actor_learning_rate < recipe.actor_learning_rate_min:
+        raise ValueError(
+            f"`actor_learning_rate` of the {recipe.name!r} recipe must not lie below `actor_learning_rate_min`. "
+            f"Received: {recipe.actor_learning_rate!r} and {recipe.actor_learning_rate_min!r}"
+        )
+    for name, interval in (("trace", "(0, 1]"), ("deterministic_share", "[0, 1]")):
         if getattr(recipe, name) > 1.0:
             raise ValueError(
                 f"`{name}` of the {recipe.name!r} recipe must lie in {interval}. Received: {getattr(recipe, name)!r}"

@@ -1,6 +1,7 @@
 """Where a training run stands, and by what its environment can be made again."""
 
 import dataclasses
+import json
 
 import gymnasium
 import numpy as np
@@ -47,7 +48,31 @@ class Run:
 
 
 def environment_identity(env, env_kwargs):
-    """Gymnasium id and arguments by which an environment can be made again; no id where there is no such way."""
+    """Gymnasium id and arguments by which an environment can be made again; no id where there is no such way.
+
+    Raises:
+        ValueError: if the arguments cannot be written down as JSON. Numbers and arrays of numpy can.
+    """
+    env_id, kwargs = _identity(env, env_kwargs)
+    return env_id, _written(kwargs)
+
+
+def _written(kwargs):
+    try:
+        json.dumps(kwargs)
+        return kwargs
+    except TypeError:
+        pass
+    try:
+        return json.loads(json.dumps(kwargs, default=lambda value: value.tolist()))
+    except (TypeError, AttributeError, ValueError) as error:
+        raise ValueError(
+            "The arguments of an environment are kept with the run, as JSON. Accepted are numbers, words, lists, dicts "
+            f"and numpy arrays; a factory takes any. Received: {kwargs!r}"
+        ) from error
+
+
+def _identity(env, env_kwargs):
     if isinstance(env, str):
         return envs.resolve(env), env_kwargs
     env_id, kwargs = envs.identity(env)

@@ -246,6 +246,8 @@ def refused(call, agent, error, message):
         ({"validation_episodes": -1}, "`validation_episodes` must be an integer >= 0"),
         ({"env": "b9"}, "Unknown environment. Known: b1, .*Received: 'b9'"),
         ({"env": None}, "`env` is missing: a short name"),
+        ({"env_kwargs": {"alpha_max": object()}}, "kept with the run, as JSON"),
+        ({"callbacks": keras.callbacks.BackupAndRestore("b.weights.h5")}, "brings back weights alone, not the run"),
         ({"env": "CartPole-v1"}, r"does not fit the agent.*sizes \(1, 1\). Received: \(4, 1\)"),
         ({"env": lambda: Unsupported(VECTOR, Discrete(2))}, r"numbers of choices are None .*Received: \(2,\)"),
         ({"env": SyncVectorEnv([Faulty] * 3)}, r"as many environments .* in an update .* 4. Received: 3"),
@@ -276,6 +278,19 @@ def test_a_vector_environment_is_known_by_what_it_was_made_of(fast_agent):
     assert fast_agent.evaluate(episodes=3)["length"] == 50.0
     with pytest.raises(TypeError, match=r"takes no arguments. Received: env_kwargs=\{'alpha_max': 3.0\}"):
         fast_agent.fit(many, env_kwargs={"alpha_max": 3.0})
+
+
+def test_a_run_goes_on_with_its_own_environment(fast_agent):
+    fast_agent.fit("b1", episodes=4, env_kwargs={"alpha_max": np.float32(8.0)}, verbose=0)
+    assert fast_agent.run.env_kwargs == {"alpha_max": 8.0} and type(fast_agent.run.env_kwargs["alpha_max"]) is float
+    for env, kwargs in (("b1", {"alpha_max": 3.0}), (None, {"alpha_max": 3.0}), (envs.make("b1"), {}), ("b2", {})):
+
+        def go_on(env=env, kwargs=kwargs):
+            fast_agent.fit(env, episodes=8, resume=True, env_kwargs=kwargs)
+
+        refused(go_on, fast_agent, ValueError, "goes on with its own environment.*alpha_max': 8.0")
+    fast_agent.fit("b1", episodes=8, resume=True, verbose=0)
+    assert fast_agent.run.update == 2
 
 
 def test_a_recipe_that_does_not_fit_the_environment_is_refused(fast_agent):
@@ -316,6 +331,9 @@ def test_optimisers_may_be_chosen_but_not_their_schedule(tmp_path):
     loaded = ActorCritic.load(tmp_path)
     assert [type(o) for o in loaded.optimizers] == [keras.optimizers.SGD, keras.optimizers.RMSprop]
     assert (loaded.optimizers.actor.momentum, loaded.recipe) == (0.5, agent.recipe)
+    one = keras.optimizers.SGD(0.1)
+    with pytest.raises(ValueError, match=r"an optimiser each.*Received: 'sgd.*' twice"):
+        tiny_agent().compile(one, one)
     schedule = keras.optimizers.schedules.ExponentialDecay(1e-3, 10, 0.9)
     with pytest.raises(ValueError, match=r"`critic_optimizer` needs a number.*not a schedule.*ExponentialDecay"):
         tiny_agent().compile(critic_optimizer=keras.optimizers.Adam(schedule))

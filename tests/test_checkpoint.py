@@ -33,12 +33,17 @@ def assert_holds(directory, update):
 
 def test_what_is_written_is_read_and_only_the_last_two_stay(tmp_path):
     run = tmp_path / "deep" / "run"
+    run.mkdir(parents=True)
+    others = [run / "agent-best.weights.h5", run / "agent-03.weights.h5", run / "training-notes.npz"]
+    for other in others:
+        other.touch()
     assert not checkpoint.exists(run)
     for update, files in ((0, 4), (20, 6), (20, 6), (40, 6)):
         write(run, update)
         assert checkpoint.exists(run)
         assert_holds(run, update)
-        assert len(list(run.iterdir())) == files
+        assert len(list(run.iterdir())) == files + len(others)
+    assert all(other.exists() for other in others)  # they are not ours
 
 
 class Interrupted(Exception):

@@ -404,6 +404,13 @@ def test_every_source_makes_the_same():
     assert envs.make_vec(wrapped, 2).single_action_space.high == [1.0]
 
 
+def test_a_factory_must_make_new_environments():
+    one = MovingTargetEnv()
+    with pytest.raises(ValueError, match="same environment every time"):
+        envs.make_vec(lambda: one, 2)
+    assert envs.make_vec(lambda: one, 1).num_envs == 1
+
+
 def test_foreign_environments_are_vectorised():
     env = envs.make_vec("Pendulum-v1", 3, max_episode_steps=2, g=5.0)
     assert isinstance(env, SyncVectorEnv) and env.autoreset_mode is AutoresetMode.SAME_STEP

@@ -4,6 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from tiny_agents import tiny_agent
 from tiny_envs import Faulty, Menu, Patchwork
 
 from nmn_keras import envs, rollout
@@ -181,6 +182,13 @@ def test_benchmark_rollouts_link_up_across_their_ends():
     assert (played.successor[:-1][~within] != played.observation[1:][~within]).all()
     np.testing.assert_array_equal(played.prev_reward[1:, :, 0], played.reward[:-1] * within)
     np.testing.assert_array_equal(played.prev_action[1:, :, 0], played.played[:-1, :, 0] * within)
+
+
+def test_no_share_is_told_of_several_episodes_in_a_row():
+    agent = tiny_agent()
+    for steps, told in ((20, True), (7, False)):
+        agent.fit("b1", episodes=4, env_kwargs={"max_episode_steps": steps}, verbose=0)
+        assert ("share" in agent.history.history) == told, steps
 
 
 def test_summary_against_a_loop(played):

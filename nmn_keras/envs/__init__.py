@@ -246,7 +246,13 @@ def _make_vec(env: EnvLike, num_envs: int, kwargs: dict[str, Any]) -> VectorEnv:
         if isinstance(first, VectorEnv):
             return first
         factories: list[Any] = [lambda: first, *[source] * (num_envs - 1)]
-        return SyncVectorEnv(factories, autoreset_mode=mode)
+        several = SyncVectorEnv(factories, autoreset_mode=mode)
+        if len({id(env.unwrapped) for env in several.envs}) < num_envs:
+            raise ValueError(
+                "The factory returns the same environment every time, which cannot play several episodes at once. One "
+                f"that makes a new environment at each call is accepted. Received: {first}"
+            )
+        return several
     native = source.id in {entry.env_id for entry in BENCHMARKS.values()}
     if native and not source.additional_wrappers:
         return gymnasium.make_vec(source, num_envs, vectorization_mode="vector_entry_point", **kwargs)

@@ -57,6 +57,13 @@ def cell(kind=ModulatorGRUCell, units=5, inputs=3):
 # sReLU and the modulated layer
 
 
+@pytest.mark.parametrize("layer", [NMNDense, HyperDense])
+def test_a_mask_of_the_inputs_is_kept(layer):
+    inputs, signal = keras.Input((5, 3)), keras.Input((2,))
+    assert getattr(layer(4)(keras.layers.Masking()(inputs), signal), "_keras_mask", None) is not None
+    assert getattr(layer(4)(inputs, signal), "_keras_mask", None) is None
+
+
 def test_srelu_saturates_at_one_on_both_sides():
     x = np.array([-9.0, -1.5, -1.0, -0.25, 0.0, 0.5, 1.0, 1.25], "float32")
     assert_array_equal(on_tensors(srelu, x), [-1.0, -1.0, -1.0, -0.25, 0.0, 0.5, 1.0, 1.0])

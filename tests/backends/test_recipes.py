@@ -259,9 +259,15 @@ def test_numbers_out_of_range_are_refused(name):
     for field in dataclasses.fields(recipe):
         with pytest.raises(ValueError, match=f"`{field.name}` of the '{name}' recipe.*Received: -1"):
             dataclasses.replace(recipe, **{field.name: -1})
-    for field in ("discount", "trace"):
-        with pytest.raises(ValueError, match=rf"`{field}`.*lie in \(0, 1\]. Received: 1.01"):
-            dataclasses.replace(recipe, **{field: 1.01})
+    with pytest.raises(ValueError, match=r"`trace`.*lie in \(0, 1\]. Received: 1.01"):
+        dataclasses.replace(recipe, trace=1.01)
+    with pytest.raises(ValueError, match=r"`discount`.*lie in \(0, 1\): rewards are scaled .* Received: 1.0$"):
+        dataclasses.replace(recipe, discount=1.0)  # nothing would be left of the rewards
+    with pytest.raises(ValueError, match="must not lie below `actor_learning_rate_min`"):
+        dataclasses.replace(recipe, actor_learning_rate=1e-9)
+    for field, value in (("segment_steps", 4.0), ("episodes", True), ("rollout_steps", 10.0), ("trace", "1")):
+        with pytest.raises(TypeError, match=f"`{field}` of the '{name}' recipe must be a"):
+            dataclasses.replace(recipe, **{field: value})
     with pytest.raises(ValueError, match=r"one update. Received: episodes=3, episodes_per_update="):
         dataclasses.replace(recipe, episodes=3)
 
