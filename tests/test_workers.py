@@ -118,10 +118,10 @@ def test_what_is_counted(agents):
             assert client.post(f"/v1/sessions/{session}/step", json=message).status_code == 200
         assert client.post(f"/v1/sessions/{session}/step", json={"observation": [1.0]}).status_code == 422
         client.get("/nothing/here")
-        client.request("ODD", "/v1/agents")
+        client.request("PROPFIND", "/v1/agents")
         for _ in range(2):
-            assert client.post("/v1/agents/loud/step", json={"observation": [0.5]}).status_code == 200
-        assert client.post("/v1/agents/loud/step", json={"observation": []}).status_code == 422
+            assert client.post("/v1/agents/tiny/step", json={"observation": [0.5]}).status_code == 200
+        assert client.post("/v1/agents/tiny/step", json={"observation": []}).status_code == 422
         counted = read_metrics(client)
     of = {
         name.partition("{")[0]: value for name, value in counted.items() if 'model="pair"' in name and "le=" not in name
@@ -131,9 +131,10 @@ def test_what_is_counted(agents):
     assert of["nmn_step_duration_seconds_count"] == 3 and of["nmn_batch_rows_sum"] == 9
     assert of["nv_inference_request_duration_us"] > of["nv_inference_compute_infer_duration_us"] > 0
     assert counted["nmn_sessions"] == 2
-    loud = [counted[f'nv_inference_{name}{{model="loud",version="1"}}'] for name in STATELESS]
-    assert loud == [2, 1, 2, 2]
+    stateless = [counted[f'nv_inference_{name}{{model="tiny",version="1"}}'] for name in STATELESS]
+    assert stateless == [2, 1, 2, 2]
     assert counted['nmn_http_requests_total{method="GET",route="none",status="404"}'] == 1
+    assert counted['nmn_http_requests_total{method="other",route="none",status="405"}'] == 1
     assert 'nmn_step_duration_seconds_bucket{le="5e-05",model="pair",version="1"}' in counted
     route = 'method="POST",route="/v1/sessions/{session}/step"'
     assert counted[f'nmn_http_requests_total{{{route},status="200"}}'] == 3
