@@ -290,7 +290,8 @@ class ActorCritic(keras.Model):
             env, env_kwargs = env or self.run.env_id, env_kwargs or self.run.env_kwargs
         env_id, env_kwargs = environment_identity(env, env_kwargs)
         given = {"env_id": env_id, "env_kwargs": env_kwargs}
-        if None not in (env_id, self.run.env_id) and given != own:
+        same = json.dumps(given, sort_keys=True) == json.dumps(own, sort_keys=True)  # a loaded run has lists for tuples
+        if None not in (env_id, self.run.env_id) and not same:
             raise ValueError(
                 f"A run goes on with its own environment, which need not be given again. Accepted is {own}. "
                 f"Received: {given}"

@@ -202,7 +202,7 @@ def _check_numbers(metadata: Mapping[str, Any], source: str) -> None:
         "finite numbers": (number, ("action_scale", "action_offset", "initial_state")),
         "numbers and null": (
             bound,
-            (*(f"{s}_{e}" for s in ("observation", "action") for e in ("low", "high")), "action_period"),
+            ("observation_low", "observation_high", "action_low", "action_high", "action_period"),
         ),
         "parts with a size": (part, ("state_layout",)),
     }

@@ -259,15 +259,12 @@ def _shuffled(generator, count, shape, epochs):
     return np.concatenate(rows).astype("int32")
 
 
-def _is_integer(value):
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
-
-
 def _check_recipe(recipe):
     for field in dataclasses.fields(recipe):
         value = getattr(recipe, field.name)
         whole = int in (field.type, *typing.get_args(field.type))
-        if value is not None and not (_is_integer(value) if whole else isinstance(value, numbers.Real)):
+        kind: typing.Any = numbers.Integral if whole else numbers.Real
+        if value is not None and (isinstance(value, bool) or not isinstance(value, kind)):
             raise TypeError(
                 f"`{field.name}` of the {recipe.name!r} recipe must be {'an integer' if whole else 'a number'}. "
                 f"Received: {value!r}"

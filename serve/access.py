@@ -86,12 +86,12 @@ def read_keys(path: str | Path) -> list[str]:
 
 def _checked_origin(origin: str) -> str:
     """The origin, if it is what a browser sends as one: nothing else would ever match."""
-    if origin != ANY and not re.fullmatch(r"https?://[^/?#@\s]+", origin):
+    if origin != ANY and not re.fullmatch(r"https?://[^/?#@\sA-Z]+", origin):
         raise ValueError(
-            f"An origin is scheme, host and port, as in https://example.org or http://127.0.0.1:3000, without a path "
-            f"or a slash at its end; {ANY} is every page. Received: {origin!r}"
+            "An origin is scheme, host and port in small letters, as in https://example.org or http://127.0.0.1:3000, "
+            f"without a path or a slash at its end; {ANY} is every page. Received: {origin!r}"
         )
-    return origin.lower()
+    return origin
 
 
 def _sent_key(connection: HTTPConnection) -> str:

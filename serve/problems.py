@@ -127,12 +127,13 @@ async def _answer_http_exception(request: Request, error: Any) -> Response:
     phrase = HTTPStatus(error.status_code).phrase
     detail = f"{phrase}: {request.method} {request.url.path}. Start at GET /v1/agents."
     kind = phrase.lower().replace(" ", "-")
-    headers = {"Allow": ", ".join(_allowed(request))} if error.status_code == 405 else error.headers
+    allowed = _allowed(request) if error.status_code == 405 else []
+    headers = {"Allow": ", ".join(allowed)} if allowed else error.headers
     return Problem(error.status_code, kind, detail, headers=headers).response()
 
 
 def _allowed(request: Request) -> list[str]:
-    """The methods of all routes of the path; Starlette names those of the first one alone."""
+    """The methods of all routes of the path; Starlette names the first one's. None within a mount."""
     matching = [route for route in request.app.routes if route.matches(request.scope)[0] is Match.PARTIAL]
     return sorted({method for route in matching for method in route.methods})
 

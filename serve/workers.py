@@ -101,19 +101,15 @@ def run_workers(settings: Settings, listener: "socket.socket") -> None:
     from uvicorn.supervisors import Multiprocess
 
     with tempfile.TemporaryDirectory(prefix="nmn-serve-") as directory:
-        settings = replace(settings, zoo=_copy_zoo(settings, directory), counts=_make_folder(directory, "counts"))
+        counts = Path(directory, "counts")
+        counts.mkdir()
+        settings = replace(settings, zoo=_copy_zoo(settings, directory), counts=str(counts))
         os.environ[VARIABLE] = msgspec.json.encode(settings).decode()
         # The processes are told where this package is: they do not begin in its folder.
         root = str(Path(__file__).parent.parent)
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
         config = make_config("serve.workers:make_worker", settings)
         Multiprocess(config, sockets=[listener]).run()
-
-
-def _make_folder(directory: str, name: str) -> str:
-    path = Path(directory, name)
-    path.mkdir()
-    return str(path)
 
 
 def _copy_zoo(settings: Settings, directory: str) -> str:

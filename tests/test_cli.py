@@ -91,6 +91,10 @@ def test_the_command_is_installed_and_is_a_module():
         ("train b1-nmn --resume", "nmn train: No whole checkpoint found"),
         ("evaluate nobody", "nmn evaluate: Unknown agent. Known: "),
         ("evaluate nobody --episodes 1.5", "argument --episodes: must be a positive integer. Received: '1.5'"),
+        (
+            "evaluate b1-nmn --json nowhere/x.json",
+            "nmn evaluate: There is no folder for --json. Received: nowhere/x.js",
+        ),
         ("export nobody out", "nmn export: Unknown agent. Known: "),
         ("publish b1-nmn nowhere", "nmn publish: No whole checkpoint found"),
         ("push hf://ann/b1", "required: agent"),

@@ -232,7 +232,7 @@ def test_activations_whose_own_form_cannot_be_exported_have_another(activation, 
     np.testing.assert_allclose(np.asarray(ours), np.asarray(keras_s), rtol=1e-5, atol=1e-6)
 
 
-def test_golden_observations_lie_within_the_bounds(tmp_path):
+def test_golden_observations_lie_within_the_bounds():
     bounds = [(100.0, 120.0), (-np.inf, -50.0), (7.0, np.inf), (-1.0, 200.0), (-np.inf, np.inf)]
     low, high = export._golden_range(
         *([b if np.isfinite(b) else None for b in side] for side in zip(*bounds, strict=True))

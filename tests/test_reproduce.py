@@ -199,7 +199,10 @@ def test_kinds_beyond_the_paper_are_compared_with_the_nmn():
     text = module.section({**data, "sine": {**sine, "models": models}})
     assert "| nmn | 1,234 | 0.1250 [0.1000, 0.1500] |\n| none | 9 | 3.0000 |" in text and sine["command"] in text
     assert "sine" not in module.section(data)
-    assert "| `b1-film` | fast | 5 and 5 | 0.00 [0.00, 0.00] |" in text and "`b2-hyper` | fast | 1 and" not in text
+    assert (
+        "| `b1-film` | fast | 5 and 5 | 0.00 [0.00, 0.00], p = 0.008 |" in text
+        and "`b2-hyper` | fast | 1 and" not in text
+    )
     assert {f"{stem}-dark.png" for stem in module.figures(data)} <= {*IMAGE.findall(text)}
     assert all(f"`{name}`" in text.split("### Kinds that are missing")[1] for name in ("b1-nbrc", "b3-shared"))
 

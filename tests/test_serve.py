@@ -210,6 +210,7 @@ def test_unknown_routes_and_methods(client):
     check_problem(answer, 405)
     assert answer.headers["allow"] == "POST"
     assert client.patch("/v1/sessions/x").headers["allow"] == "DELETE, GET, HEAD"
+    assert "GET" in client.post("/page/js/main.js").headers["allow"]
 
 
 BAD_STEPS = [  # body, status, path

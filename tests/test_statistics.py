@@ -1,11 +1,13 @@
 """The statistics of runs against rliable and scipy, and what must be true of them."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.stats
 from rliable import library, metrics
 
-from nmn_keras.analysis import statistics
+from nmn_keras.analysis import comparison, statistics
 
 
 @pytest.fixture
@@ -46,6 +48,17 @@ def test_the_rank_test_is_the_exact_one_of_scipy(n, m):
         x, y = generator.normal(shift, size=n), generator.normal(size=m)
         expected = scipy.stats.mannwhitneyu(x, y, method="exact").pvalue
         assert statistics.rank_test(x, y) == pytest.approx(expected, rel=1e-9)
+
+
+def test_intervals_of_five_seeds_err_twice_as_often_as_they_say():
+    """Why verdicts need the rank test too, and the 9.5 % that the page of results says."""
+    excluded = tested = 0
+    orders = list(itertools.combinations(range(10), 5))
+    for above in orders:
+        found = comparison.probability(above, [rank for rank in range(10) if rank not in above])
+        excluded += not found.low <= 0.5 <= found.high
+        tested += comparison.verdict(found, 0.5) != "no difference shown"
+    assert excluded / len(orders) == pytest.approx(0.095, abs=5e-4) and tested / len(orders) < 0.05
 
 
 def test_intervals_are_those_of_rliable(scores):

@@ -103,12 +103,16 @@ def _against(groups):
         for kind in [*KINDS][1:]:
             for other, nmn in matched(groups, [f"{bench}-{kind}", f"{bench}-nmn"]):
                 chances = [
-                    comparison.probability(other.measured(measure), nmn.measured(measure)).text(2)
+                    comparison.probability(other.measured(measure), nmn.measured(measure))
                     for measure in ("area", *MODES)
                 ]
+                cells = [f"{chance.text(2)}, p = {chance.p:.3f}" for chance in chances]
                 seeds = f"{len(other.seeds)} and {len(nmn.seeds)}"
-                rows.append([f"`{other.agent}`", other.recipe, seeds, *chances])
-    yield "Probability that a seed of it beats one of the NMN trained in the same way; 0.5 is no difference."
+                rows.append([f"`{other.agent}`", other.recipe, seeds, *cells])
+    yield (
+        "Probability that a seed of it beats one of the NMN trained in the same way; 0.5 is no difference. p: of the "
+        "exact rank test."
+    )
     yield table(("agent", "recipe", "seeds", "P, sooner", "P, test, deterministic", "P, test, sampled"), rows)
 
 

@@ -172,7 +172,7 @@ class AsyncAgentClient(SessionClient):
 
     async def open(self) -> Self:
         """Open the session, or find the one to go on with; twice opens one. Raises what `AgentClient` raises."""
-        if not self._described:
+        if self._closed or not self._described:
             await self._open()
         return self
 

@@ -53,6 +53,13 @@ def test_a_rollout_in_the_graph_is_the_numpy_one(name, env_kwargs):
         assert_allclose(in_graph[field], expected, rtol=1e-4, atol=1e-4, err_msg=field)
 
 
+def test_agents_that_kept_different_numbers_of_updates_are_refused():
+    begun, fresh = tiny_agent("paper"), tiny_agent("paper", seed=4)
+    begun.fit("b1", episodes=4, verbose=0)
+    with pytest.raises(ValueError, match=r"resume those that have begun by themselves first. Received: \[1, 0\]"):
+        lockstep.fit([begun, fresh], "b1", [{}, {}])
+
+
 @pytest.mark.parametrize(
     ("recipe", "episodes"),
     [("fast", (8, 12)), ("paper", (8, 8))],  # of the first two seeds one ends before the other
