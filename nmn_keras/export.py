@@ -25,7 +25,7 @@ GOLDEN_BATCH = 3
 
 
 def export_agent(agent, directory, name: str, extra: dict | None = None) -> dict[str, Path]:
-    """Write `policy.onnx` and `golden.npz` of an agent.
+    """Write `policy.onnx` and `golden.npz` of an agent, in float32 whatever precision the agent computes in.
 
     Args:
         agent: an `ActorCritic`.
@@ -39,7 +39,7 @@ def export_agent(agent, directory, name: str, extra: dict | None = None) -> dict
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     metadata = {**describe(agent, name), **{k: _text(v) for k, v in (extra or {}).items()}}
-    if keras.backend.backend() == "tensorflow":
+    if keras.backend.backend() == "tensorflow" and agent.compute_dtype == "float32":
         _write(agent, directory, metadata)
     else:
         _on_tensorflow(agent, directory, metadata)
@@ -120,7 +120,7 @@ def _write(agent, directory, metadata):
 
 
 def _on_tensorflow(agent, directory, metadata):
-    """Have the files written by a process on the TensorFlow backend.
+    """Have the files written by a process on the TensorFlow backend, of float32.
 
     Golden steps too: JAX's rounding on a CPU is several times larger, and the angle of a short vector amplifies it.
     """

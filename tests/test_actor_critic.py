@@ -14,6 +14,7 @@ from tiny_envs import Faulty, Patchwork, Unsupported
 from nmn_keras import ActorCritic, Architecture, envs
 from nmn_keras.actor_critic import TrainingDiverged
 from nmn_keras.evaluation import VALIDATION_SEED
+from nmn_keras.export import FILES, export_agent
 
 VECTOR = Box(-1.0, 1.0, (1,), np.float32)
 
@@ -171,6 +172,23 @@ def test_pendulum():
     steps = np.array(history.history["return"]) / history.history["reward"]
     assert steps == pytest.approx(200, rel=1e-5)  # L is the episode's length
     assert agent.evaluate(episodes=2)["length"] == 200
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_training_in_low_precision_and_the_float32_of_its_export(policy, tmp_path):
+    default = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(policy)
+    try:
+        agent = tiny_agent()
+        before = agent.get_weights()
+        agent.fit("b1", episodes=8, verbose=0, run_dir=tmp_path / "run")
+        export_agent(agent, tmp_path, "tiny")
+    finally:
+        keras.config.set_dtype_policy(default)
+    assert all((a != b).any() for a, b in zip(before, agent.get_weights(), strict=True))
+    export_agent(ActorCritic.load(tmp_path / "run"), tmp_path / "float32", "tiny")
+    for file in FILES:
+        assert (tmp_path / file).read_bytes() == (tmp_path / "float32" / file).read_bytes()
 
 
 # Acting

@@ -31,7 +31,14 @@ class RecurrentNetwork(keras.Model):
         self._generator = np.random.default_rng(seed)
         cell = CELLS[architecture.cell]
         self.cells = [
-            cell(units, self._initializer(), self._initializer(), name=f"modulator_{architecture.cell}_{i}")
+            # A memory carries its rounding over hundreds of steps: float32 under a mixed precision too.
+            cell(
+                units,
+                self._initializer(),
+                self._initializer(),
+                name=f"modulator_{architecture.cell}_{i}",
+                dtype="float32",
+            )
             for i, units in enumerate(architecture.gru_units)
         ]
         self._create_readout()
@@ -106,7 +113,7 @@ class RecurrentNetwork(keras.Model):
             y, (h,) = cell(y, [h])
             advanced.append(h)
         output, signal = self._readout(seen, y)
-        return output, signal, self._pack(seen, advanced)
+        return _float32(output), signal if signal is None else _float32(signal), self._pack(seen, advanced)
 
     def sequence(self, observation, prev_action, prev_reward, state, keep):
         """Run over a time-major sequence; equals iterating `step`.
@@ -132,7 +139,7 @@ class RecurrentNetwork(keras.Model):
             y = cell.sequence(y, h, keep)
             states.append(y)
         output, _ = self._readout(seen, y)
-        return output, self._pack(seen, states)
+        return _float32(output), self._pack(seen, states)
 
     def _unpack(self, state):
         """Packed state to (previous observation or None, list of the cells' states)."""
@@ -145,7 +152,7 @@ class RecurrentNetwork(keras.Model):
     def _pack(self, seen, states):
         """The inverse: what is seen now and the cells' states to a packed state."""
         parts = [seen, *states] if self.architecture.delays_observation else states
-        return parts[0] if len(parts) == 1 else ops.concatenate(parts, axis=-1)
+        return _float32(parts[0] if len(parts) == 1 else ops.concatenate(parts, axis=-1))
 
     def _feedback(self, seen, previous, prev_action, prev_reward):
         """The cells' input: observation of the network's kind, last action and reward, scaled."""
@@ -154,6 +161,11 @@ class RecurrentNetwork(keras.Model):
         played = a.head.feedback(prev_action)
         scaled = [_scale(played, a.feedback_scale), _scale(prev_reward, a.reward_scale)]
         return ops.concatenate([seen, *scaled], axis=-1)
+
+
+def _float32(x):
+    """What leaves a network, whatever its layers compute in: probabilities and returns need the precision."""
+    return ops.cast(x, "float32")
 
 
 def _scale(x, factor):

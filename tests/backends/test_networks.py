@@ -155,6 +155,30 @@ def test_sequence_gradient_is_the_slope_of_the_reference(case):
         assert_allclose(gradient, slope, rtol=1e-3, atol=1e-4, err_msg=variable.path)
 
 
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize("kind", ["nmn", "rnn", "hyper"])
+def test_low_precision_stays_within_the_readout(kind, policy):
+    """Memory and what leaves the network are float32, so that steps and sequences agree."""
+    architecture, arrays = CASES[kind], draw_inputs(CASES[kind])
+    exact, weights = drawn_network(kind)
+    default = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(policy)
+    try:
+        network = build_network(architecture, architecture.policy_units)
+    finally:
+        keras.config.set_dtype_policy(default)
+    network.set_weights(weights)
+    output, states = on_tensors(network.sequence, *arrays)
+    exact_output, exact_states = on_tensors(exact.sequence, *arrays)
+    assert_allclose(states, exact_states, **CLOSE)
+    assert_allclose(output, exact_output, atol=0.1)
+    assert (output != exact_output).any()
+    step_output, step_state = on_tensors(network.call, *(x[0] for x in arrays[:3]), arrays[3] * arrays[4][0])
+    assert {x.dtype.name for x in (output, states, step_output, step_state)} == {"float32"}
+    assert_allclose(step_state, states[0], **CLOSE)
+    assert_allclose(step_output, output[0], atol=0.02)
+
+
 def test_call_is_the_step_without_the_signal():
     network, _ = drawn_network("nmn")
     observation, action, reward, state, _ = draw_inputs(CASES["nmn"])
