@@ -56,26 +56,23 @@ def test_every_score_of_the_zoo_has_its_command_and_commit(name):
     assert zoo.card(name)["command"] in card and zoo.card(name)["commit"] in card
 
 
-def numbers_of(value):
-    """Every number in scores, as the README may round it."""
-    if isinstance(value, dict | list):
-        return {text for part in (value.values() if isinstance(value, dict) else value) for text in numbers_of(part)}
-    if not isinstance(value, int | float):
-        return set()
-    return {f"{value:.{digits}f}" for digits in range(4)} | {f"{100 * value:.1f}"}
+def score_rows(page):
+    """Rows of tables of scores, as lists of cells: agent, recipe, and what was measured."""
+    rows = [[cell.strip(" *`") for cell in row.split("|")[1:-1]] for row in measured_rows((ROOT / page).read_text())]
+    return [row for row in rows if row[0] in zoo.list_agents()]
 
 
-def test_the_scores_in_the_readme_are_those_of_the_zoo():
-    agent, checked, wrong = None, 0, []
-    for row in (ROOT / "README.md").read_text().splitlines():
-        if not (cells := re.match(r"\| *(`(b\d-[\w-]+)`)?[^|]*\|.*(?:deterministic|sampled|while training)", row)):
-            continue
-        agent = cells.group(2) or agent
-        if agent not in zoo.list_agents():
-            continue
-        known = numbers_of(json.loads(zoo.path(agent, "scores.json").read_text())["seeds"]) | {"1000"}
-        found = [n.replace(",", "") for n in NUMBER.findall(row.partition("|")[2].replace(f"`{agent}`", ""))]
-        found = [number for number in found if "." in number or len(number) > 2]
-        wrong += [f"{agent}: {number} in {row}" for number in found if number not in known]
-        checked += len(found)
-    assert not wrong and checked > 50, (checked, wrong)
+def test_the_scores_in_the_readme_are_those_of_the_results_and_the_zoo():
+    rows, results = score_rows("README.md"), score_rows("docs/RESULTS.md")
+    for agent, recipe, *cells, published in rows:
+        (found, *_) = [row for row in results if row[:2] == [agent, recipe]]
+        assert found[2:4] + found[7:11] == cells, (agent, recipe)
+        scores = json.loads(zoo.path(agent, "scores.json").read_text())["published"]
+        if recipe == scores["recipe"]:
+            value, low, high = (float(number) for number in NUMBER.findall(published))
+            served = scores["deterministic"]
+            assert value == pytest.approx(served["discounted_return"], abs=0.051)
+            assert [low, high] == pytest.approx(served["discounted_return_interval"], abs=0.051)
+        else:
+            assert published == "–"
+    assert {row[0] for row in rows} >= {f"b{i}-{kind}" for i in (1, 2, 3) for kind in ("nmn", "rnn")}
