@@ -428,6 +428,8 @@ def test_foreign_environments_are_vectorised():
         (lambda: MovingTargetVectorEnv(3), {}, (TypeError, ValueError), "makes a vector env|2 are needed. Received: 3"),
         (MovingTargetEnv(), {}, ValueError, "has no spec"),
         (envs.make_vec("b1", 2).spec, {}, ValueError, "spec of a vector environment"),
+        (gymnasium.Wrapper(envs.make("b1")), {}, ValueError, "does not tell its arguments.*Received: Wrapper"),
+        (gymnasium.Wrapper(envs.make("b1")).spec, {}, ValueError, "does not tell its arguments.*Received: Wrapper"),
         (lambda: 3, {}, TypeError, "Received: int"),
         (MovingTargetEnv, {"alpha_max": 8.0}, TypeError, "Received: alpha_max"),
     ],

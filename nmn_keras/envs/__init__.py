@@ -269,6 +269,7 @@ def _source(env: EnvLike) -> EnvSpec | Factory:
             raise ValueError(
                 f"This is the spec of a vector environment. That of a single one is accepted. Received: {env}"
             )
+        _check_wrappers(env)
         return env
     if isinstance(env, gymnasium.Env):
         if env.spec is None:
@@ -276,6 +277,7 @@ def _source(env: EnvLike) -> EnvSpec | Factory:
                 "The environment has no spec to make others by. An id, a spec, an environment made "
                 f"by gymnasium.make or a factory are accepted. Received: {env}"
             )
+        _check_wrappers(env.spec)
         return env.spec
     if isinstance(env, VectorEnv) or not callable(env):
         raise TypeError(
@@ -284,6 +286,17 @@ def _source(env: EnvLike) -> EnvSpec | Factory:
             f"Received: {env!r}"
         )
     return env
+
+
+def _check_wrappers(spec: EnvSpec) -> None:
+    """Refuse a spec with a wrapper that Gymnasium cannot make again."""
+    unknown = [wrapper.name for wrapper in spec.additional_wrappers if wrapper.kwargs is None]
+    if unknown:
+        raise ValueError(
+            "The environment has a wrapper that does not tell its arguments, so that no other like it can be made. "
+            "Accepted are wrappers that inherit from gymnasium.utils.RecordConstructorArgs, or a factory, such as "
+            f"`lambda: {unknown[0]}(gymnasium.make({spec.id!r}), ...)`. Received: {', '.join(unknown)}"
+        )
 
 
 def _call(factory: Factory, kwargs: dict[str, Any]) -> gymnasium.Env | VectorEnv:
