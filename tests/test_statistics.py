@@ -50,6 +50,28 @@ def test_the_rank_test_is_the_exact_one_of_scipy(n, m):
         assert statistics.rank_test(x, y) == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.parametrize(("n", "m"), [(2, 2), (5, 5), (5, 15)])
+def test_the_test_of_a_contrast_is_welch_s_of_scipy(n, m):
+    generator = np.random.default_rng(n)
+    for shift in (0.0, 1.0, 5.0):
+        x, y = generator.normal(shift, 2.0, size=n), generator.normal(size=m)
+        expected = scipy.stats.ttest_ind(x, y, equal_var=False).pvalue
+        assert statistics.contrast_test((1, -1), (x, y)) == pytest.approx(expected, rel=1e-5)
+    assert statistics.contrast_test((1, -1), ([1.0, 1.0], [1.0, 1.0])) == 1.0
+    with pytest.raises(ValueError, match=r"at least two runs of each. Received: \[1, 2\]"):
+        statistics.contrast_test((1, -1), ([1.0], [1.0, 2.0]))
+
+
+def test_tests_of_differences_of_differences_err_as_often_as_they_say():
+    """Over draws without one, of seeds of which some differ more than others."""
+    generator, deviations = np.random.default_rng(0), (1.0, 1.0, 4.0, 2.0)
+    found = [
+        statistics.contrast_test((-1, 1, 1, -1), [generator.normal(0.0, d, size=5) for d in deviations])
+        for _ in range(1000)
+    ]
+    assert 0.03 < np.mean(np.less(found, 0.05)) < 0.07
+
+
 def test_intervals_of_five_seeds_err_twice_as_often_as_they_say():
     """Why verdicts need the rank test too, and the 9.5 % that the page of results says."""
     excluded = tested = 0

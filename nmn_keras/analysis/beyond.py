@@ -106,7 +106,7 @@ def _against(groups):
                     comparison.probability(other.measured(measure), nmn.measured(measure))
                     for measure in ("area", *MODES)
                 ]
-                cells = [f"{chance.text(2)}, p = {chance.p:.3f}" for chance in chances]
+                cells = [chance.text(2) + chance.tested() for chance in chances]
                 seeds = f"{len(other.seeds)} and {len(nmn.seeds)}"
                 rows.append([f"`{other.agent}`", other.recipe, seeds, *cells])
     yield (

@@ -30,7 +30,7 @@ class Estimate:
     low: float | None = None
     high: float | None = None
     p: float | None = None
-    """Of an exact test that there is no difference, where there is one."""
+    """Of a test that there is no difference, where there is one."""
 
     def text(self, digits: int = 0, signs: str = "") -> str:
         """Give "4539 [4501, 4560]", or the number alone.
@@ -41,6 +41,12 @@ class Estimate:
         """
         shown = [f"{number:{signs}.{digits}f}" for number in (self.value, self.low, self.high) if number is not None]
         return shown[0] + (f" [{shown[1]}, {shown[2]}]" if len(shown) == 3 else "")
+
+    def tested(self) -> str:
+        """Give ", p = 0.016" or ", p < 0.001" to follow the text; empty where nothing was tested."""
+        if self.p is None:
+            return ""
+        return ", p < 0.001" if self.p < 0.001 else f", p = {self.p:.3f}"
 
 
 def estimate(statistic: Callable[..., NDArray], strata: Sequence[ArrayLike], fewest: int = FEWEST) -> Estimate:

@@ -91,6 +91,35 @@ def rank_test(x: ArrayLike, y: ArrayLike) -> float:
     return float(ways[n, away >= found - 1e-9].sum() / ways[n].sum())
 
 
+def contrast_test(weights: Sequence[float], groups: Sequence[ArrayLike]) -> float:
+    """Give the two-sided p-value of Welch's t test that a weighted sum of the groups' means is 0.
+
+    Variances may differ from group to group (Welch 1947: the degrees of freedom follow from them).
+
+    Args:
+        weights: one for each group, such as (1, -1) for a difference.
+        groups: scores `(N_i,)` each, N_i from 2.
+
+    Raises:
+        ValueError: if a group has fewer than two runs.
+    """
+    arrays = [np.asarray(group, dtype=np.float64) for group in groups]
+    if min(map(len, arrays)) < 2:
+        raise ValueError(f"A t test needs at least two runs of each. Received: {[len(a) for a in arrays]}")
+    total = sum(weight * a.mean() for weight, a in zip(weights, arrays, strict=True))
+    parts = np.array([weight**2 * a.var(ddof=1) / len(a) for weight, a in zip(weights, arrays, strict=True)])
+    if not parts.any():
+        return float(total == 0)
+    freedom = parts.sum() ** 2 / sum(part**2 / (len(a) - 1) for part, a in zip(parts, arrays, strict=True))
+    # With t = sqrt(freedom) tan(angle) the density is a power of the cosine, and smooth up to infinity.
+    angle = np.arctan(abs(total) / np.sqrt(parts.sum() * freedom))
+    tail, half = (
+        np.trapezoid(np.cos(np.linspace(start, np.pi / 2, 10_001)) ** (freedom - 1), dx=(np.pi / 2 - start) / 10_000)
+        for start in (angle, 0.0)
+    )
+    return float(tail / half)
+
+
 def bootstrap(
     statistic: Callable[..., NDArray], strata: Sequence[ArrayLike], repetitions: int = REPETITIONS, seed: int = 0
 ) -> Floats:
