@@ -15,7 +15,7 @@ from made_groups import group
 from matplotlib.colors import to_rgb
 
 from nmn_keras import cli, presets, zoo
-from nmn_keras.analysis import comparison, experiment, page, plots, themes, trained
+from nmn_keras.analysis import comparison, experiment, markdown, page, plots, themes, trained
 from nmn_keras.analysis.experiment import BENCHES, Options
 
 ROOT = Path(__file__).parent.parent
@@ -36,6 +36,27 @@ def test_the_published_page_and_its_figures_are_what_is_stored(tmp_path, capsys)
     assert {*made} == {*kept} == {*IMAGE.findall(text.decode())}
     if json.loads((DOCS / "results" / "drawn-with.json").read_text()) == page.drawn_with():
         assert [name for name in made if made[name] != kept[name]] == []
+
+
+def test_every_claim_is_shown_at_a_glance():
+    _, glance, *sections = re.split(r"^## ", (DOCS / "RESULTS.md").read_text(), flags=re.M)
+    shown = [line for line in glance.splitlines() if line.startswith("| [")]
+    tables = "".join(sections).split(f"| {' | '.join(markdown.CLAIMS)} |")[1:]
+    claimed = [line for part in tables for line in part.partition("\n\n")[0].splitlines()[2:]]
+    assert len(shown) == len(claimed) > 20
+    for brief, whole in zip(shown, claimed, strict=True):
+        _, words, verdict = brief.split(" | ")
+        assert whole.startswith(f"| {words} |") and f"| {verdict.removesuffix(' |')} |" in whole
+    assert {f"#{anchor}" for anchor in ("learning", "b1-moving-target", "freezing", "robustness")} <= {
+        *re.findall(r"\((#[^)]+)\)", glance)
+    }
+
+
+def test_cells_with_bars_are_claims_as_they_were_written():
+    row = ("a | b", "P(x|y)", "holds|x", "–")
+    assert [*markdown.claims(f"## Here\n\n{markdown.table(markdown.CLAIMS, [row])}\n\n| no | claim |")] == [
+        ("Here", "a | b", "holds|x")
+    ]
 
 
 @pytest.mark.parametrize("name", experiment.NAMES)

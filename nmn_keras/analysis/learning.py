@@ -185,7 +185,7 @@ def _claim_size(groups):
         nmn, rnn = sizes[agent, recipe], sizes[other]
         lines.append(f"{agent[:2]}, {recipe}: {nmn:,} and {rnn:,}")
         gap = abs(nmn - rnn) / rnn
-        verdicts.append(f"{'holds' if gap < 0.02 else 'does not hold'}: {gap:.1%}")
+        verdicts.append(f"{agent[:2]}, {recipe}: {'holds' if gap < 0.02 else 'does not hold'}, {gap:.1%}")
     words = "The numbers of parameters of NMN and RNN differ by less than 2 %."
     why = (
         "Actors alone. b1 has the networks that the paper's appendix tabulates, and so has the paper recipe "

@@ -1,6 +1,7 @@
 """Pieces of Markdown that every section uses."""
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -23,6 +24,22 @@ def _row(cells):
 
 CLAIMS = ("the paper says", "what we measured", "verdict", "why, and what to know")
 """The header of a table of claims."""
+
+
+def claims(section: str) -> Iterator[tuple[str, str, str]]:
+    """Give the claims of a section's tables: the heading above each, the paper's words, the verdict.
+
+    Args:
+        section: Markdown.
+    """
+    heading, within = "", False
+    for line in section.splitlines():
+        if line.startswith("#"):
+            heading = line.lstrip("# ")
+        within = line.startswith("|") and (within or line == _row(CLAIMS))
+        if within and line != _row(CLAIMS) and not line.startswith("|---"):
+            words, _, verdict, _ = (cell.replace("\\|", "|") for cell in re.split(r" (?<!\\)\| ", line[2:-2]))
+            yield heading, words, verdict
 
 
 def picture(stem: str, text: str) -> str:

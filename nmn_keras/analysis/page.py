@@ -2,11 +2,13 @@
 
 import importlib.metadata
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from nmn_keras.analysis import experiment
 from nmn_keras.analysis.experiment import BENCHES, STORED, Data, Options
+from nmn_keras.analysis.markdown import claims, table
 from nmn_keras.analysis.themes import THEMES
 from nmn_keras.checkpoint import replace_text
 
@@ -87,10 +89,21 @@ def whole_page(found: Mapping[str, Data | None]) -> str:
         found: data by name.
     """
     names = ", ".join(f"`{name}`" for name in found)
-    parts = [HEAD.format(names=names)]
-    for name, data in found.items():
-        parts.append(not_measured(name) if data is None else experiment.load(name).section(data))
-    return "\n\n".join(parts) + "\n"
+    sections = [
+        not_measured(name) if data is None else experiment.load(name).section(data) for name, data in found.items()
+    ]
+    return "\n\n".join([HEAD.format(names=names), *_at_a_glance(sections), *sections]) + "\n"
+
+
+def _at_a_glance(sections):
+    rows = [
+        (f"[{heading}](#{re.sub(r'[^a-z0-9 -]', '', heading.lower()).replace(' ', '-')})", words, verdict)
+        for section in sections
+        for heading, words, verdict in claims(section)
+    ]
+    if rows:
+        yield "## At a glance"
+        yield table(("where", "the paper says", "verdict"), rows)
 
 
 def not_measured(name: str) -> str:
