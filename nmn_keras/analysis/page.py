@@ -103,6 +103,7 @@ def _at_a_glance(sections):
     ]
     if rows:
         yield "## At a glance"
+        yield "The verdicts of all sections, by `nmn reproduce all --from-curves`; the sections say what was measured."
         yield table(("where", "the paper says", "verdict"), rows)
 
 
