@@ -116,6 +116,7 @@ def _read_run(run_dir) -> _Seed:
         "best_update": validated["update"],
         "validation_discounted_return": validated["val_discounted_return"],
         "training_discounted_return": _while_training(agent.recipe, curve),
+        "parameters": agent.actor.count_params(),
         **json.loads((run_dir / "origin.json").read_text()),
     }
     return _Seed(curve, record, agent)

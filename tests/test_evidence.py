@@ -1,12 +1,15 @@
 """Every published number and picture has its command beside it, and numbers of the README are those of the zoo."""
 
+import functools
 import json
 import re
 from pathlib import Path
 
 import pytest
 
-from nmn_keras import zoo
+from nmn_keras import presets, zoo
+from nmn_keras.analysis.trained import actor_parameters
+from nmn_keras.networks import build_network
 
 ROOT = Path(__file__).parent.parent
 PAGES = ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
@@ -45,6 +48,13 @@ def test_there_are_numbers_to_check():
     )
 
 
+@functools.cache
+def actor_size(name, recipe):
+    """Parameters of an actor; the paper recipe has the paper's networks, the fast one others on b2 and b3."""
+    architecture, _ = presets.get(name, recipe)
+    return build_network(architecture, architecture.policy_units).count_params()
+
+
 @pytest.mark.parametrize("name", zoo.list_agents())
 def test_every_score_of_the_zoo_has_its_command_and_commit(name):
     scores = json.loads(zoo.path(name, "scores.json").read_text())
@@ -52,6 +62,8 @@ def test_every_score_of_the_zoo_has_its_command_and_commit(name):
         expected = f"nmn train {name} --recipe {record['recipe']} --seed {record['seed']}"
         assert re.fullmatch(rf"KERAS_BACKEND=\w+ {expected}(?: --\S+ \S+)*", record["command"]), record["command"]
         assert re.fullmatch(r"[0-9a-f]{40}", record["commit"]), record["commit"]
+        assert record["parameters"] == actor_size(name, record["recipe"])
+    assert actor_parameters(zoo.path(name, "agent.weights.h5")) == actor_size(name, scores["published"]["recipe"])
     card = zoo.path(name, "README.md").read_text()
     assert zoo.card(name)["command"] in card and zoo.card(name)["commit"] in card
 

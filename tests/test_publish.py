@@ -103,6 +103,7 @@ def test_scores_are_of_all_seeds_on_test_episodes(published, scores, runs, best)
         assert (run["command"], run["commit"]) == (origin["command"], origin["commit"])
         assert run["episodes_trained"] == 4 * UPDATES[kind]
         assert run["best_update"] == json.loads((directory / "best.json").read_text())["update"]
+        assert run["parameters"] == ActorCritic.load(directory).actor.count_params()
     agent = zoo.load("b1-nmn", zoo=published)
     again = evaluate(agent, "b1", EPISODES, seed=TEST_SEED)
     assert scores["published"]["deterministic"] == again != scores["published"]["sampled"]

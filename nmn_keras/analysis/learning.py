@@ -177,7 +177,7 @@ def _claims(pairs):
 
 
 def _claim_size(groups):
-    sizes = {(g.agent, g.recipe): g.parameters for g in groups}
+    sizes = {(g.agent, g.recipe): g.parameters for g in groups if g.parameters is not None}
     lines, verdicts = [], []
     for agent, recipe in sizes:
         if not agent.endswith("-nmn") or (other := (f"{agent.partition('-')[0]}-rnn", recipe)) not in sizes:
@@ -220,9 +220,11 @@ def _comparison_table(pairs):
 
 
 def _overall(pairs):
-    """All benchmarks together, where one recipe has them all."""
+    """All benchmarks together, where one recipe has them all, of enough seeds."""
     for recipe in RECIPES:
         mine = [pair for pair in pairs if pair[0].recipe == recipe]
+        if any(len(group.seeds) < comparison.FEWEST for pair in mine for group in pair):
+            continue
         if {nmn.bench for nmn, _ in mine} != {*BENCHES} or len(mine) != len(BENCHES):
             continue
         lines = []

@@ -28,7 +28,7 @@ _HEADER = (
     "spread (lowest to highest)",
 )
 COST = """*Parameters*: of the actor. *Products a step*: multiplications in matrix products of a step of the
-published ONNX file."""
+published ONNX file, which is of one recipe."""
 
 
 def scores_table(groups: Sequence[Group]) -> str:
@@ -44,8 +44,7 @@ def _row(group):
         group.recipe,
         f"{group.episodes:,}",
         str(len(group.seeds)),
-        f"{group.parameters:,}",
-        "–" if group.operations is None else f"{group.operations:,}",
+        *("–" if size is None else f"{size:,}" for size in (group.parameters, group.operations)),
         mean_and_spread(training) + what,
     ]
     for mode in MODES:

@@ -49,10 +49,10 @@ class Group:
     episodes_per_update: int
     steps: int
     """Steps of a training episode."""
-    parameters: int
-    """Of the actor."""
+    parameters: int | None
+    """Of the actor; None where it was not recorded."""
     operations: int | None
-    """Multiplications of a step in matrix products; None where there is no ONNX file."""
+    """Multiplications of a step in matrix products; None where there is no ONNX file of this recipe."""
     seeds: list[Seed] = field(default_factory=list)
 
     @property
@@ -169,14 +169,15 @@ def from_zoo(names: Sequence[str], directory: Path | None = None) -> tuple[list[
 def _read_entry(name, directory):
     scores = json.loads(zoo.path(name, "scores.json", directory).read_text())
     rows = _read_rows(zoo.path(name, "curves.csv", directory))
-    parameters = actor_parameters(zoo.path(name, "agent.weights.h5", directory))
-    operations = step_operations(zoo.path(name, "policy.onnx", directory))
+    # One name stands for other networks under another recipe: the file tells of the published one's alone.
+    operations = {scores["published"]["recipe"]: step_operations(zoo.path(name, "policy.onnx", directory))}
+    sizes = {r["recipe"]: (r.get("parameters"), operations.get(r["recipe"])) for r in scores["seeds"]}
     runs = []
     for record in scores["seeds"]:
         key = (record["recipe"], str(record["seed"]))
         mine = [row for row in rows if (row["recipe"], row["seed"]) == key]
         runs.append((record["recipe"], record["seed"], mine, {mode: record[mode] for mode in MODES}, record))
-    return _grouped(name, runs, parameters, operations)
+    return _grouped(name, runs, sizes)
 
 
 def from_runs(name: str, recipe: str, directories: dict[int, Path]) -> list[Group]:
@@ -192,16 +193,20 @@ def from_runs(name: str, recipe: str, directories: dict[int, Path]) -> list[Grou
         scores = json.loads((directory / "scores.json").read_text())
         origin = json.loads((directory / "origin.json").read_text())
         runs.append((recipe, seed, _read_rows(directory / "curves.csv"), scores, origin))
-    return _grouped(name, runs, actor_parameters(next(iter(directories.values())) / "best.weights.h5"), None)
+    parameters = actor_parameters(next(iter(directories.values())) / "best.weights.h5")
+    return _grouped(name, runs, {recipe: (parameters, None)})
 
 
-def _grouped(name, runs, parameters, operations):
-    """Groups of runs `(recipe, seed, rows of the curve, scores, origin)`."""
+def _grouped(name, runs, sizes):
+    """Groups of runs `(recipe, seed, rows of the curve, scores, origin)`.
+
+    Sizes are `(parameters, operations)` by recipe.
+    """
     groups: dict[tuple, Group] = {}
     for recipe, seed, rows, scores, origin in runs:
         episodes, per_update = int(rows[-1]["episodes"]), int(rows[0]["episodes"]) // int(rows[0]["update"])
         key = (recipe, episodes, per_update, _steps(rows))
-        group = groups.setdefault(key, Group(name, *key, parameters=parameters, operations=operations))
+        group = groups.setdefault(key, Group(name, *key, *sizes[recipe]))
         kept = ("discounted_return", "share", "episodes")
         group.seeds.append(
             Seed(
