@@ -176,6 +176,17 @@ def test_smaller_spreads_and_returns_are_judged_by_their_own_side():
     assert "] | does not hold: lower |" in text
 
 
+@pytest.mark.parametrize("fewest", [5, 4])
+def test_benchmarks_are_pooled_where_all_have_five_seeds(fewest):
+    seeds = {"b1": 15, "b2": 5, "b3": fewest}
+    shares = {"nmn": 0.9, "rnn": 0.8}
+    groups = [group(f"{b}-{kind}", share, seeds[b], recipe="paper") for b in seeds for kind, share in shares.items()]
+    text = experiment.load("learning").section({"source": "Here.", "groups": trained.to_plain(groups), "missing": []})
+    said = "paper recipe, share of the optimum on test episodes (interquartile mean over all seeds"
+    assert (said in text) == (fewest == 5)
+    assert fewest == 4 or ("deterministic, NMN 0.900 [" in text and "P(NMN > RNN) 1.00 [1.00, 1.00]; sampled" in text)
+
+
 def test_of_five_seeds_the_rank_test_decides_too():
     above = [5.0, 6.0, 7.0, 7.5, 9.0]
     for best_below, pairs, p, expected in ((5.5, 24, 4 / 252, "holds"), (8.0, 21, 24 / 252, "no difference shown")):
