@@ -54,11 +54,18 @@ def _has_new(groups):
     return any(_kind(group) not in ("nmn", "rnn") for group in groups)
 
 
+def _shown(data):
+    """Groups of the recipes under which a new kind was trained; of all where there is none."""
+    groups = from_plain(data["groups"])
+    recipes = {group.recipe for group in groups if _has_new([group])}
+    return [group for group in groups if group.recipe in recipes] or groups
+
+
 def figures(data: Data) -> Mapping[str, Draw]:
     """Curves of each recipe under which a new kind was trained, and scores."""
     from nmn_keras.analysis import curve_figures, group_figures
 
-    groups = from_plain(data["groups"])
+    groups = _shown(data)
     look = group_figures.Look(_kind, lambda group: [*KINDS].index(_kind(group)))
     drawn = {}
     for recipe in RECIPES:
@@ -72,7 +79,7 @@ def figures(data: Data) -> Mapping[str, Draw]:
 
 def section(data: Data) -> str:
     """Scores to choose from, comparisons with the NMN, figures."""
-    groups = from_plain(data["groups"])
+    groups = _shown(data)
     recipes = [recipe for recipe in RECIPES if any(group.recipe == recipe for group in groups)]
     missing = [line for recipe in recipes for line in lacking(groups, _names(BENCHES), recipe, WANTED)]
     return "\n\n".join(

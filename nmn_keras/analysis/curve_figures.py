@@ -83,7 +83,10 @@ def _draw_panel(axes: Axes, theme: Theme, panel: Panel, plot) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.yaxis.set_major_formatter("{x:,.0f}")
-    plots.legend(axes, theme, loc="lower right", fontsize=7)
+    # Curves that have not risen yet lie where the legend usually does.
+    low, high = axes.get_ylim()
+    risen = max(float(line.curves[:, len(line.x) // 3 :].max()) for line in panel.lines) > low + 0.4 * (high - low)
+    plots.legend(axes, theme, loc="lower right" if risen else "center right", fontsize=7)
 
 
 def _mean_and_deviation(axes, theme, line):

@@ -52,8 +52,9 @@ def figures(data: Data) -> Mapping[str, Draw]:
         if partial := _validated_in_part(mine):
             panels = group_figures.validation_panels(partial, look)
             drawn[f"learning-{recipe}-validated"] = curve_figures.curves(panels)
-    columns = group_figures.score_columns(groups, look)
-    drawn["learning-scores"] = curve_figures.scores(columns, "share of the optimum")
+        if mine:
+            columns = group_figures.score_columns(mine, look)
+            drawn[f"learning-{recipe}-scores"] = curve_figures.scores(columns, "share of the optimum")
     return drawn
 
 
@@ -256,8 +257,10 @@ def _captions(groups):
         if _validated_in_part([group for group in groups if group.recipe == recipe]):
             text = picture(f"learning-{recipe}-validated", f"Validation curves, {recipe} recipe")
             yield f"{text}\n\n*{_VALIDATED} {BANDS}*"
-    text = picture("learning-scores", "Scores of each seed on test episodes")
-    yield f"{text}\n\n*{DOTS}*"
+    for recipe in RECIPES:
+        if recipe in has:
+            text = picture(f"learning-{recipe}-scores", f"Scores of each seed on test episodes, {recipe} recipe")
+            yield f"{text}\n\n*{recipe.capitalize()} recipe. {DOTS}*"
 
 
 _ABOUT = {

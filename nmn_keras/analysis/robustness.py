@@ -73,12 +73,17 @@ def figures(data: Data) -> Mapping[str, Draw]:
             drawn[f"robustness-sigmoid-{recipe}"] = curve_figures.curves(group_figures.training_panels(sigmoid, look))
         if _has_depths(mine):
             drawn[f"robustness-depth-{recipe}"] = curve_figures.curves(_depth_panels(mine), one_scale=True)
-    if any(map(_is_variant, groups)):
+    if shown := _where_varied(groups):
         look = group_figures.Look(lambda group: group.agent, kind_colour)
-        drawn["robustness-scores"] = curve_figures.scores(
-            group_figures.score_columns(groups, look), "share of the optimum"
-        )
+        columns = group_figures.score_columns(shown, look)
+        drawn["robustness-scores"] = curve_figures.scores(columns, "share of the optimum")
     return drawn
+
+
+def _where_varied(groups):
+    """Groups of the recipes under which a variant was trained."""
+    recipes = {group.recipe for group in groups if _is_variant(group)}
+    return [group for group in groups if group.recipe in recipes]
 
 
 def _has_depths(groups):
@@ -119,7 +124,7 @@ def section(data: Data) -> str:
             table(CLAIMS, claims),
             "### Scores of the variants",
             f"{WORDS} {COST}",
-            scores_table(groups),
+            scores_table(_where_varied(groups) or groups),
             "### Variants that are missing",
             "\n".join(missing) or f"Nothing: {PAPER_SEEDS} seeds of each.",
             *_captions(groups),
