@@ -141,6 +141,7 @@ def scores(columns: Sequence[tuple[str, Sequence[Dots]]], x_label: str) -> Draw:
             axis.set_ylim(len(rows) - 0.4, -0.6)
             plots.title(axis, theme, title)
             axis.set_xlabel(x_label)
+            axis.xaxis.set_major_locator(MaxNLocator(5))
         return figure
 
     return draw
