@@ -8,7 +8,7 @@ from nmn_keras.analysis.experiment import BENCHES, STORED, Data, Draw, Options
 from nmn_keras.analysis.learning import BANDS, DOTS, RECIPES, TRAINED, ZOO
 from nmn_keras.analysis.markdown import picture, table
 from nmn_keras.analysis.score_table import COST, WORDS, lacking, scores_table
-from nmn_keras.analysis.trained import MODES, from_plain, from_zoo, matched, to_plain
+from nmn_keras.analysis.trained import MODES, from_plain, from_zoo, matched, to_plain, trained_alike
 
 KINDS = {
     "nmn": "NMN, the paper's: gains and biases from a GRU that sees the past alone",
@@ -50,22 +50,19 @@ def _kind(group):
     return group.agent.partition("-")[2]
 
 
+def _is_new(group):
+    return _kind(group) not in ("nmn", "rnn")
+
+
 def _has_new(groups):
-    return any(_kind(group) not in ("nmn", "rnn") for group in groups)
-
-
-def _shown(data):
-    """Groups of the recipes under which a new kind was trained; of all where there is none."""
-    groups = from_plain(data["groups"])
-    recipes = {group.recipe for group in groups if _has_new([group])}
-    return [group for group in groups if group.recipe in recipes] or groups
+    return any(map(_is_new, groups))
 
 
 def figures(data: Data) -> Mapping[str, Draw]:
     """Curves of each recipe under which a new kind was trained, and scores."""
     from nmn_keras.analysis import curve_figures, group_figures
 
-    groups = _shown(data)
+    groups = trained_alike(from_plain(data["groups"]), _is_new)
     look = group_figures.Look(_kind, lambda group: [*KINDS].index(_kind(group)))
     drawn = {}
     for recipe in RECIPES:
@@ -79,7 +76,7 @@ def figures(data: Data) -> Mapping[str, Draw]:
 
 def section(data: Data) -> str:
     """Scores to choose from, comparisons with the NMN, figures."""
-    groups = _shown(data)
+    groups = trained_alike(from_plain(data["groups"]), _is_new)
     recipes = [recipe for recipe in RECIPES if any(group.recipe == recipe for group in groups)]
     missing = [line for recipe in recipes for line in lacking(groups, _names(BENCHES), recipe, WANTED)]
     return "\n\n".join(

@@ -11,7 +11,7 @@ from nmn_keras.analysis.learning import BANDS, DOTS, KINDS, PAPER_SEEDS, RECIPES
 from nmn_keras.analysis.markdown import CLAIMS, picture, table
 from nmn_keras.analysis.score_table import COST, WORDS, lacking, scores_table
 from nmn_keras.analysis.statistics import contrast_test, interquartile_mean
-from nmn_keras.analysis.trained import Group, from_plain, from_zoo, matched, to_plain
+from nmn_keras.analysis.trained import Group, from_plain, from_zoo, matched, to_plain, trained_alike
 
 DEPTHS = {0: "-depth0", 1: "", 4: "-depth4"}
 """Ending of an agent's name by number of hidden layers of its main network."""
@@ -73,17 +73,11 @@ def figures(data: Data) -> Mapping[str, Draw]:
             drawn[f"robustness-sigmoid-{recipe}"] = curve_figures.curves(group_figures.training_panels(sigmoid, look))
         if _has_depths(mine):
             drawn[f"robustness-depth-{recipe}"] = curve_figures.curves(_depth_panels(mine), one_scale=True)
-    if shown := _where_varied(groups):
+    if any(map(_is_variant, groups)):
         look = group_figures.Look(lambda group: group.agent, kind_colour)
-        columns = group_figures.score_columns(shown, look)
+        columns = group_figures.score_columns(trained_alike(groups, _is_variant), look)
         drawn["robustness-scores"] = curve_figures.scores(columns, "share of the optimum")
     return drawn
-
-
-def _where_varied(groups):
-    """Groups of the recipes under which a variant was trained."""
-    recipes = {group.recipe for group in groups if _is_variant(group)}
-    return [group for group in groups if group.recipe in recipes]
 
 
 def _has_depths(groups):
@@ -124,7 +118,7 @@ def section(data: Data) -> str:
             table(CLAIMS, claims),
             "### Scores of the variants",
             f"{WORDS} {COST}",
-            scores_table(_where_varied(groups) or groups),
+            scores_table(trained_alike(groups, _is_variant)),
             "### Variants that are missing",
             "\n".join(missing) or f"Nothing: {PAPER_SEEDS} seeds of each.",
             *_captions(groups),

@@ -3,7 +3,7 @@
 import csv
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -131,6 +131,17 @@ def matched(groups: Sequence[Group], names: Sequence[str]) -> list[list[Group]]:
     for group in groups:
         ways.setdefault((group.recipe, group.episodes, group.steps), {})[group.agent] = group
     return [[found[name] for name in names] for found in ways.values() if {*names} <= {*found}]
+
+
+def trained_alike(groups: Sequence[Group], studied: Callable[[Group], bool]) -> list[Group]:
+    """Give the groups of the recipes under which what is studied was trained; all of them where it was not.
+
+    Args:
+        groups: of any agents.
+        studied: whether a group is of what is studied.
+    """
+    recipes = {group.recipe for group in groups if studied(group)}
+    return [group for group in groups if group.recipe in recipes] or [*groups]
 
 
 def to_plain(groups: Iterable[Group]) -> list[dict[str, Any]]:
