@@ -18,6 +18,7 @@ COMMAND = re.compile(
 )
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 PICTURE = re.compile(r"!\[|<img ")
+UNCERTAIN = re.compile(r"-?\d[\d.]* (?:\[-?[\d.]+, -?[\d.]+\]|± \d+(?:\.\d+)?)")  # with an interval or a deviation
 
 
 def sections(text):
@@ -88,3 +89,16 @@ def test_the_scores_in_the_readme_are_those_of_the_results_and_the_zoo():
         else:
             assert published == "–"
     assert {row[0] for row in rows} >= {f"b{i}-{kind}" for i in (1, 2, 3) for kind in ("nmn", "rnn")}
+
+
+def uncertain_numbers(text):
+    """Numbers with an interval or a deviation behind them, without the signs and marks that pages differ in."""
+    return set(UNCERTAIN.findall(" ".join(text.replace("−", "-").replace("+", "").replace("*", "").split())))
+
+
+def test_the_findings_in_the_readme_are_those_of_the_results():
+    (results,) = [text for heading, text in sections((ROOT / "README.md").read_text()) if heading == "## Results"]
+    findings = results[results.index("\n- ") : results.index("\nCommands:")]
+    numbers = uncertain_numbers(findings)
+    assert len(numbers) >= 10
+    assert not numbers - uncertain_numbers((ROOT / "docs/RESULTS.md").read_text())
