@@ -1,6 +1,6 @@
 """Pictures of one episode of a published agent, side by side, in one PNG.
 
-python examples/draw_episode.py b1-nmn --steps 1 2 5 20 --output b1.png
+python examples/draw_episode.py b1-nmn --steps 1 2 3 20 --output b1.png
 """
 
 import argparse
@@ -15,7 +15,7 @@ def main() -> None:
     """Play up to the last step asked for and write the picture."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("agent", help="name in the zoo")
-    parser.add_argument("--steps", type=int, nargs="+", default=[1, 2, 5, 20], help="steps to show (default: 1 2 5 20)")
+    parser.add_argument("--steps", type=int, nargs="+", default=[1, 2, 3, 20], help="steps to show (default: 1 2 3 20)")
     parser.add_argument("--columns", type=int, default=2, help="pictures in a row (default: 2)")
     parser.add_argument("--seed", type=int, default=0, help="of the task and the world (default: 0)")
     parser.add_argument("--output", required=True, help="PNG file to write")

@@ -51,6 +51,15 @@ def test_an_episode_never_predicts_itself():
     assert explained(targets, predict_held_out(normal(100, 100), targets))[0] < 0.1
 
 
+def test_one_episode_unlike_all_others_does_not_decide():
+    """A single episode whose features lie far away counts as one error within the range of the targets."""
+    x = normal(400, 1)
+    y = np.tanh(x)
+    x[7] = 1000.0
+    guess = predict_held_out(x, y)
+    assert np.abs(guess).max() <= 1 and explained(y, guess)[0] > 0.97
+
+
 def test_angles_are_read_across_their_edge():
     angle = np.random.default_rng(0).uniform(-np.pi, np.pi, 500)
     seen = np.stack([np.cos(angle + 1), np.sin(angle + 1)], axis=1) + 0.1 * normal(500, 2)
@@ -171,10 +180,10 @@ def measured():
 def test_an_agent_learns_its_bias_within_an_episode(measured):
     found = json.loads(json.dumps(measured, allow_nan=False))["b1"]
     bias = [value for value, *_ in found["told"]["nmn"]["bias"]]
-    assert abs(bias[0]) < 0.1 and bias[1] < 0.6 and bias[-1] > 0.95
+    assert abs(bias[0]) < 0.1 and bias[1] < 0.95 < bias[-1]
     assert found["made_of"]["bias"][0] > 0.9 > 0.2 > found["made_of"]["last observation"][0]
     assert found["rewards"]["nmn"][0][0] < 0 < 9.5 < found["settled"]["nmn"][0] < 10
-    assert found["reached"]["bayes"]["ninety"][0] == 2 < found["reached"]["nmn"]["ninety"][0] < 15
+    assert found["reached"]["bayes"]["ninety"][0] == 2 <= found["reached"]["nmn"]["ninety"][0] < 15
     assert found["agents"]["b1-nmn"] == zoo.load("b1-nmn", "onnx").sha256
 
 

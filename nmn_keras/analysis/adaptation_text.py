@@ -63,7 +63,8 @@ def _claims_b1(found: Found) -> Iterator[tuple[str, str, str, str]]:
         "For the first time-steps z exhibits little dependence on α.",
         "R² of α read from z: " + _series(told, (0, 1, 2, 5, 15)),
         _verdict(_at(told, 1)[2] < 0.5, f"until t = {_first(told, 0.9) - 1}"),
-        "z at t = 1 knows the reward of one guess, which leaves two biases; the reward of a second one decides.",
+        "z at t = 1 knows the reward of one guess, which leaves two biases or, of a guess far to one side, mostly one; "
+        "the reward of a second one decides.",
     )
     yield (
         "Convergence of z with a clear dependency on α and wider-spread values; z varies continuously with α.",
