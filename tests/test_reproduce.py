@@ -15,7 +15,7 @@ from made_groups import group
 from matplotlib.colors import to_rgb
 
 from nmn_keras import cli, presets, zoo
-from nmn_keras.analysis import comparison, experiment, markdown, page, plots, themes, trained
+from nmn_keras.analysis import comparison, curve_figures, experiment, markdown, page, plots, themes, trained
 from nmn_keras.analysis.experiment import BENCHES, Options
 
 ROOT = Path(__file__).parent.parent
@@ -85,6 +85,17 @@ def test_figures_have_labels_a_legend_and_the_colours_of_their_page():
 
 
 # What the zoo holds
+
+
+def test_a_seed_that_failed_does_not_press_the_others_together():
+    """Below 0 it stands at the edge with its number; where half of the groups fail the axis is left alone."""
+    good, bad = np.array([0.9, 0.95, 0.97, 0.96, -0.73]), np.array([0.1, 0.0, -0.02, 0.1, 0.2])
+    rows = [curve_figures.Dots(name, 0, values, True) for name, values in [("good", good), ("bad", bad)]]
+    columns = [("one", rows[:1]), ("both", rows)]
+    figure = curve_figures.scores(columns, "share of the optimum")(themes.LIGHT)
+    cut, whole = figure.axes
+    assert cut.get_xlim()[0] == 0 and [text.get_text() for text in cut.texts] == ["-0.73"]
+    assert cut.get_xlim()[1] > 0.97 and whole.get_xlim()[0] < -0.73 and not whole.texts
 
 
 def test_groups_are_what_the_zoo_says():

@@ -126,6 +126,9 @@ class Dots:
 def scores(columns: Sequence[tuple[str, Sequence[Dots]]], x_label: str) -> Draw:
     """Give a drawing with a dot per seed, and the interquartile mean with its interval, one row per group.
 
+    Where all groups are above 0.5, a seed below 0 is a triangle at the edge with its number: it would press all others
+    together.
+
     Args:
         columns: title and rows of each panel.
         x_label: with the unit.
@@ -135,8 +138,11 @@ def scores(columns: Sequence[tuple[str, Sequence[Dots]]], x_label: str) -> Draw:
     def draw(theme: Theme) -> Figure:
         figure, axes = plots.panels(theme, 1, len(columns), size=(4.1, 0.9 + 0.3 * most))
         for axis, (title, rows) in zip(axes[0], columns, strict=True):
-            for place, row in enumerate(rows):
-                _draw_dots(axis, theme, row, place)
+            found = [comparison.typical(row.values) for row in rows]
+            for place, (row, typical) in enumerate(zip(rows, found, strict=True)):
+                _draw_dots(axis, theme, row, place, typical)
+            if min(typical.value for typical in found) > 0.5:
+                _cut_at_zero(axis, theme, rows)
             axis.set_yticks(range(len(rows)), [row.label for row in rows])
             axis.set_ylim(len(rows) - 0.4, -0.6)
             plots.title(axis, theme, title)
@@ -147,11 +153,21 @@ def scores(columns: Sequence[tuple[str, Sequence[Dots]]], x_label: str) -> Draw:
     return draw
 
 
-def _draw_dots(axes, theme, row, place):
+def _draw_dots(axes, theme, row, place, typical):
     colour = theme.colours[row.colour]
     face = colour if row.filled else "none"
     axes.scatter(row.values, np.full(len(row.values), place), s=16, facecolors=face, edgecolors=colour, alpha=0.75)
-    found = comparison.typical(row.values)
-    axes.plot([found.value] * 2, [place - 0.25, place + 0.25], color=theme.ink, linewidth=1.6)
-    if found.low is not None:
-        axes.plot([found.low, found.high], [place + 0.3] * 2, color=theme.ink, linewidth=1)
+    axes.plot([typical.value] * 2, [place - 0.25, place + 0.25], color=theme.ink, linewidth=1.6)
+    if typical.low is not None:
+        axes.plot([typical.low, typical.high], [place + 0.3] * 2, color=theme.ink, linewidth=1)
+
+
+def _cut_at_zero(axes, theme, rows):
+    below = [(place, row, value) for place, row in enumerate(rows) for value in row.values[row.values < 0]]
+    for place, row, value in below:
+        axes.set_xlim(left=0)
+        colour = theme.colours[row.colour]
+        face = colour if row.filled else "none"
+        axes.scatter(0, place, s=40, marker="<", facecolors=face, edgecolors=colour, clip_on=False, zorder=3)
+        offset = {"xytext": (6, 0), "textcoords": "offset points"}
+        axes.annotate(f"{value:.2f}", (0, place), **offset, va="center", fontsize=8, color=theme.ink)

@@ -279,5 +279,5 @@ BANDS = (
 )
 DOTS = (
     "Scores of each seed on test episodes; filled: deterministic, open: sampled. The bar is the interquartile mean,"
-    " the line below it its interval."
+    " the line below it its interval. Where all bars are above 0.5, a seed below 0 stands at the edge with its number."
 )
