@@ -62,6 +62,25 @@ def test_the_test_of_a_contrast_is_welch_s_of_scipy(n, m):
         statistics.contrast_test((1, -1), ([1.0], [1.0, 2.0]))
 
 
+@pytest.mark.parametrize(("n", "m"), [(5, 5), (12, 15)])
+def test_the_test_of_spreads_is_brown_and_forsythe_s(n, m):
+    """That of scipy has one variance for both groups, which makes no difference where they are of one size."""
+    generator = np.random.default_rng(n)
+    x, y = generator.normal(5.0, 3.0, size=n), generator.normal(size=m)
+    apart = [np.abs(group - np.median(group)) for group in (x, y)]
+    expected = scipy.stats.ttest_ind(*apart, equal_var=False)
+    assert statistics.spread_test(x, y) == pytest.approx(expected.pvalue, rel=1e-5)
+    if n == m:
+        assert expected.statistic**2 == pytest.approx(scipy.stats.levene(x, y, center="median").statistic)
+
+
+def test_the_test_of_spreads_does_not_err_more_often_than_it_says():
+    generator = np.random.default_rng(0)
+    for size in (5, 15):
+        found = [statistics.spread_test(*generator.normal(size=(2, size))) for _ in range(1000)]
+        assert np.mean(np.less(found, 0.05)) < 0.05
+
+
 def test_tests_of_differences_of_differences_err_as_often_as_they_say():
     """Over draws without one, of seeds of which some differ more than others."""
     generator, deviations = np.random.default_rng(0), (1.0, 1.0, 4.0, 2.0)

@@ -13,6 +13,7 @@ from nmn_keras.analysis.statistics import (
     mean_improvement,
     pooled_interquartile_mean,
     rank_test,
+    spread_test,
 )
 
 DRAWS = 50_000
@@ -92,7 +93,8 @@ def spread_ratio(x: ArrayLike, y: ArrayLike) -> Estimate:
         above, below = a.std(axis=1, ddof=1), b.std(axis=1, ddof=1)
         return np.divide(above, below, out=np.ones_like(above), where=below > 0)
 
-    return estimate(ratio, [x, y])
+    found = estimate(ratio, [x, y])
+    return found if found.low is None else replace(found, p=spread_test(x, y))
 
 
 def verdict(found: Estimate, even: float, higher: bool = True) -> str:

@@ -21,14 +21,14 @@ what is stored, byte for byte: curves and scores of the zoo (`zoo/*/curves.csv`,
 measured on its agents (`docs/results/data/`). Nothing here is written by hand. `nmn reproduce NAME` measures one part
 from scratch: {names}.
 
-The unit is a training run, a seed. The interquartile mean is the mean without the lowest and the highest quarter of
-the seeds; intervals are 95 % percentile bootstraps, seeds drawn again with replacement, as in rliable (Agarwal et al.
+The unit is a training run, a seed. The interquartile mean is the mean without the lowest and the highest quarter of the
+seeds; intervals are 95 % percentile bootstraps, seeds drawn again with replacement, as in rliable (Agarwal et al.
 2021); with five seeds they are narrower than they should be. A claim *holds* or *does not hold* where the interval
 excludes that there is no difference and a test does too, two-sided, 5 %: of a probability P the exact rank test
 (Mann-Whitney; of five seeds against five the interval alone would exclude it in 9.5 % of the cases without a
-difference), where losses are compared Welch's t test. Else *no difference shown*; *not contradicted*: the claim is that
-there is none, or a number that the interval contains; *too few seeds*: fewer than five. Adaptation and freezing are of
-one agent each and have the yardsticks that they name."""
+difference), of a ratio of spreads Brown and Forsythe's, where losses are compared Welch's t test. Else *no difference
+shown*; *not contradicted*: the claim is that there is none, or a number that the interval contains; *too few seeds*:
+fewer than five. Adaptation and freezing are of one agent each and have the yardsticks that they name."""
 
 
 def read_data(name: str, options: Options) -> Data | None:

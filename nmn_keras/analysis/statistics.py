@@ -120,6 +120,22 @@ def contrast_test(weights: Sequence[float], groups: Sequence[ArrayLike]) -> floa
     return float(tail / half)
 
 
+def spread_test(x: ArrayLike, y: ArrayLike) -> float:
+    """Give the two-sided p-value of Brown and Forsythe's test (1974) that two groups spread alike.
+
+    Welch's t test of the distances from the median of each. Of five runs each it errs less often than it says.
+
+    Args:
+        x: scores `(N,)`, N from 2.
+        y: scores `(M,)`, M from 2.
+
+    Raises:
+        ValueError: if a group has fewer than two runs.
+    """
+    groups = [np.asarray(group, dtype=np.float64) for group in (x, y)]
+    return contrast_test((1, -1), [np.abs(group - np.median(group)) for group in groups])
+
+
 def bootstrap(
     statistic: Callable[..., NDArray], strata: Sequence[ArrayLike], repetitions: int = REPETITIONS, seed: int = 0
 ) -> Floats:
