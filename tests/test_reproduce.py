@@ -84,9 +84,6 @@ def test_figures_have_labels_a_legend_and_the_colours_of_their_page():
         assert labels == ["Bayes optimal", "NMN, 15 seeds"]
 
 
-# What the zoo holds
-
-
 def test_a_seed_that_failed_does_not_press_the_others_together():
     """Below 0 it stands at the edge with its number; where half of the groups fail the axis is left alone."""
     good, bad = np.array([0.9, 0.95, 0.97, 0.96, -0.73]), np.array([0.1, 0.0, -0.02, 0.1, 0.2])
@@ -96,6 +93,9 @@ def test_a_seed_that_failed_does_not_press_the_others_together():
     cut, whole = figure.axes
     assert cut.get_xlim()[0] == 0 and [text.get_text() for text in cut.texts] == ["-0.73"]
     assert cut.get_xlim()[1] > 0.97 and whole.get_xlim()[0] < -0.73 and not whole.texts
+
+
+# What the zoo holds
 
 
 def test_groups_are_what_the_zoo_says():

@@ -72,7 +72,7 @@ def typical(values: ArrayLike) -> Estimate:
 
 def probability(x: ArrayLike, y: ArrayLike) -> Estimate:
     """Give P(X > Y) for the seeds of two groups."""
-    return replace(estimate(mean_improvement, [x, y]), p=rank_test(x, y))
+    return _tested(estimate(mean_improvement, [x, y]), rank_test, x, y)
 
 
 def difference(x: ArrayLike, y: ArrayLike) -> Estimate:
@@ -93,8 +93,12 @@ def spread_ratio(x: ArrayLike, y: ArrayLike) -> Estimate:
         above, below = a.std(axis=1, ddof=1), b.std(axis=1, ddof=1)
         return np.divide(above, below, out=np.ones_like(above), where=below > 0)
 
-    found = estimate(ratio, [x, y])
-    return found if found.low is None else replace(found, p=spread_test(x, y))
+    return _tested(estimate(ratio, [x, y]), spread_test, x, y)
+
+
+def _tested(found, test, x, y):
+    """Of fewer seeds than an interval takes a test says nothing either."""
+    return found if found.low is None else replace(found, p=test(x, y))
 
 
 def verdict(found: Estimate, even: float, higher: bool = True) -> str:

@@ -172,8 +172,7 @@ def _claims(pairs):
         lines, verdicts = [], []
         for nmn, rnn in pairs:
             found = compare(nmn, rnn)
-            tested = "" if found.low is None else found.tested()
-            lines.append(f"{nmn.bench}, {nmn.recipe}: {name} {found.text(2)}{tested}")
+            lines.append(f"{nmn.bench}, {nmn.recipe}: {name} {found.text(2)}{found.tested()}")
             verdicts.append(f"{nmn.bench}, {nmn.recipe}: {comparison.verdict(found, even, higher)}")
         yield words, "<br>".join(lines), "<br>".join(verdicts), why
 
