@@ -18,6 +18,8 @@ COMMAND = re.compile(
 )
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 PICTURE = re.compile(r"!\[|<img ")
+INTERVAL = re.compile(r"\[[^]]*\]")
+SHARE = re.compile(r"(?<![\d.])0\.\d{3}(?!\d| \[)")  # of the optimum, without an interval
 UNCERTAIN = re.compile(r"-?\d[\d.]* (?:\[-?[\d.]+, -?[\d.]+\]|± \d+(?:\.\d+)?)")  # with an interval or a deviation
 
 
@@ -96,9 +98,32 @@ def uncertain_numbers(text):
     return set(UNCERTAIN.findall(" ".join(text.replace("−", "-").replace("+", "").replace("*", "").split())))
 
 
+def findings(page, start, end):
+    """The prose of a page between two marks, on one line."""
+    text = (ROOT / page).read_text()
+    return " ".join(text[text.index(start) :].split(end)[0].split())
+
+
 def test_the_findings_in_the_readme_are_those_of_the_results():
-    (results,) = [text for heading, text in sections((ROOT / "README.md").read_text()) if heading == "## Results"]
-    findings = results[results.index("\n- ") : results.index("\nCommands:")]
-    numbers = uncertain_numbers(findings)
+    numbers = uncertain_numbers(findings("README.md", "\n- **b1, the paper's recipe", "\nCommands:"))
     assert len(numbers) >= 10
     assert not numbers - uncertain_numbers((ROOT / "docs/RESULTS.md").read_text())
+
+
+def published_share(agent):
+    """Of the optimum, deterministic, of the seed that the zoo serves, to three decimals."""
+    return f"{json.loads(zoo.path(agent, 'scores.json').read_text())['published']['deterministic']['share']:.3f}"
+
+
+@pytest.mark.parametrize(
+    ("page", "start", "end"),
+    [
+        ("README.md", "\n- **b1, the paper's recipe", "\nCommands:"),
+        ("docs/architectures.md", "- **Which one?", "\n- **"),
+    ],
+)
+def test_shares_in_prose_are_those_of_the_tables(page, start, end):
+    shares = set(SHARE.findall(INTERVAL.sub("[", findings(page, start, end))))
+    tables = {cell for row in score_rows("docs/RESULTS.md") for cell in row}
+    assert len(shares) >= 5
+    assert not shares - tables - {published_share(agent) for agent in zoo.list_agents()}
