@@ -108,7 +108,8 @@ def test_meta_regression_needs_the_context_and_names_its_command(tmp_path):
     errors = {name: model["test_errors"] for name, model in models.items()}
     assert max(errors["modulated"] + errors["concatenated"]) < 0.9 * min(errors["without context"])
     for name, model in models.items():
-        assert f"{name}: {model['mean']:.4f} {model['parameters']} parameters" in out
+        line = f"{name}: {model['mean']:.4f} {model['parameters']} parameters, learning rate"
+        assert f"{line} {model['learning_rate']:g}" in out and model["learning_rate"] in told["learning_rates"]
         assert model["parameters"] == pytest.approx(models["modulated"]["parameters"], rel=0.01)
 
 
@@ -119,4 +120,5 @@ def test_the_published_meta_regression_is_the_example_s():
     for model in told["models"].values():
         low, high = model["interval"]
         assert len(model["test_errors"]) == told["seeds"] == 5
+        assert model["learning_rate"] in told["learning_rates"]
         assert f"| {model['mean']:.2f} [{low:.2f}, {high:.2f}] |" in text

@@ -235,13 +235,19 @@ def test_kinds_beyond_the_paper_are_compared_with_the_nmn():
         experiment.load("beyond"),
         {"source": "Here.", "groups": trained.to_plain(groups), "missing": ["b1-nbrc"], "sine": None},
     )
-    sine = {"context_points": 10, "seeds": 3, "measure": "errors", "command": "python examples/sine_regression.py"}
+    sine = {
+        "context_points": 10,
+        "seeds": 3,
+        "measure": "errors",
+        "learning_rates": [0.1, 0.01],
+        "command": "python examples/sine_regression.py",
+    }
     models = {
-        "nmn": {"mean": 0.125, "interval": [0.1, 0.15], "parameters": 1234},
-        "none": {"mean": 3.0, "parameters": 9},
+        "nmn": {"mean": 0.125, "interval": [0.1, 0.15], "parameters": 1234, "learning_rate": 0.1},
+        "none": {"mean": 3.0, "parameters": 9, "learning_rate": 0.01},
     }
     text = module.section({**data, "sine": {**sine, "models": models}})
-    assert "| nmn | 1,234 | 0.1250 [0.1000, 0.1500] |\n| none | 9 | 3.0000 |" in text and sine["command"] in text
+    assert "| nmn | 1,234 | 0.1 | 0.1250 [0.1000, 0.1500] |\n| none | 9 | 0.01 | 3.0000 |" in text and sine["command"] in text
     assert "sine" not in module.section(data)
     assert (
         "| `b1-film` | fast | 5 and 5 | 0.00 [0.00, 0.00], p = 0.008 |" in text

@@ -137,11 +137,12 @@ def _sine(found):
     yield (
         'The paper: "Supervised meta-learning would be an interesting track to follow". Networks see '
         f"{found['context_points']} points of an unknown sine wave and predict others; `NMNDense` in a plain Keras "
-        f"model, `keras.Model.fit`, {found['seeds']} seeds. Shown: {found['measure']} (Student's t). "
+        f"model, `keras.Model.fit`, {found['seeds']} seeds. Shown: {found['measure']} (Student's t), each at the "
+        f"learning rate of {', '.join(f'{rate:g}' for rate in found['learning_rates'])} that validation tasks choose. "
         f"Command: `{found['command']}`."
     )
     rows = []
     for name, model in found["models"].items():
         error = comparison.Estimate(model["mean"], *model.get("interval", (None, None)))
-        rows.append((name, f"{model['parameters']:,}", error.text(4)))
-    yield table(("network", "parameters", "mean squared error"), rows)
+        rows.append((name, f"{model['parameters']:,}", f"{model['learning_rate']:g}", error.text(4)))
+    yield table(("network", "parameters", "learning rate", "mean squared error"), rows)
