@@ -48,7 +48,11 @@ def test_hits_are_counted_in_each_episodes_own_phases():
         np.testing.assert_allclose(found[name]["entered"], 10 - good)
         np.testing.assert_allclose(found[name]["wrong"], (10 - good) / 10)
         np.testing.assert_allclose(found[name]["settled"]["good"], good)
+        np.testing.assert_allclose(found[name]["idle"], 0)
         np.testing.assert_allclose(found[name]["reward"], 10.0 if good else -5.0)
+    rewards[50:200, 1] = 0.0  # of two episodes one has no hit from step 50 of phase a on
+    a = freezing.describe({"starts": starts, "rewards": rewards})["a"]
+    assert a["settled"]["idle"][0] == 0.5 and a["idle"][0] == 0
     onset = found["d"]["onset"]["bad"][0]
     np.testing.assert_allclose(onset[:9], 0)
     np.testing.assert_allclose(onset[9:14], 20.0)  # one hit in five steps

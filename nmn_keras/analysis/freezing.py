@@ -107,9 +107,9 @@ def describe(played: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
         played: of `play_phases`.
 
     Returns:
-        For each phase `good`, `bad` and `entered` (see `navigation.hits`), `wrong` (share of bad hits among all) over
-        the whole phase; `settled`, the same without its first 50 steps; `onset`, good and bad hits in each of its first
-        steps and the four before it (3, 60); `reward`, mean per step.
+        For each phase `good`, `bad` and `entered` (see `navigation.hits`), `wrong` (share of bad hits among all) and
+        `idle` (share of episodes without a hit) over the whole phase; `settled`, the same without its first 50 steps;
+        `onset`, good and bad hits in each of its first steps and the four before it (3, 60); `reward`, mean per step.
     """
     found = {}
     for number, name in enumerate(PHASES):
@@ -155,7 +155,8 @@ def _rates(hits, first, last):
     per_episode = {name: 100.0 * _mean_between(hit, first, last) for name, hit in hits.items()}
     means = {name: drawn_means(rates) for name, rates in per_episode.items()}
     wrong = means["bad"] / np.maximum(means["good"] + means["bad"], 1e-9)
-    return {**{name: with_interval(draw) for name, draw in means.items()}, "wrong": with_interval(wrong)}
+    idle = drawn_means((per_episode["good"] + per_episode["bad"] == 0).astype(float))
+    return {name: with_interval(draw) for name, draw in {**means, "wrong": wrong, "idle": idle}.items()}
 
 
 def _mean_between(values, first, last):

@@ -39,10 +39,11 @@ def _claims(data):
     less, again = data["locked_minus_free"], data["again_minus_first"]
     yield (
         "(a) z locked at its initial value shows the exploration strategy of an agent without information on the task.",
-        f"{_pair(a)}; {_text([100 * part for part in a['wrong']], 0)} % of the hits are bad",
+        f"{_pair(a)}; {_percent(a['wrong'], 0)} % of the hits are bad; after {SETTLED} steps "
+        f"{_percent(a['settled']['idle'], 0)} % of the episodes have no hit at all",
         _verdict(a["wrong"][1] < 0.5 < a["wrong"][2]),
-        "It makes for a target whichever it is. Half must come out, but for chance: nothing that it sees depends on "
-        "which target is the good one.",
+        "It makes for a target whichever it is; where it moves to and fro between the two nothing frees it. Half of "
+        "the hits must be bad, but for chance: nothing that it sees depends on which target is the good one.",
     )
     yield (
         "(b) Unlocked, it adapts freely to the current task.",
@@ -82,9 +83,10 @@ def _rates(data):
             (f"from step {SETTLED}", data["phases"][letter]["settled"]),
         ):
             cells = [_text(rates[name], 1) for name in ("good", "bad", "entered")]
-            wrong = _text([100 * number for number in rates["wrong"]], 1)
-            rows.append((f"({letter}) {words}", part, *cells, wrong))
-    return table(("phase", "steps", "good hits per 100 steps", "bad", "bad, entered", "% of hits bad"), rows)
+            shares = [_percent(rates[name], 1) for name in ("wrong", "idle")]
+            rows.append((f"({letter}) {words}", part, *cells, *shares))
+    columns = ("good hits per 100 steps", "bad", "bad, entered", "% of hits bad", "% of episodes without a hit")
+    return table(("phase", "steps", *columns), rows)
 
 
 def _captions():
@@ -100,6 +102,10 @@ def _captions():
 
 def _pair(rates):
     return f"{_text(rates['good'], 1)} good and {_text(rates['bad'], 1)} bad hits per 100 steps"
+
+
+def _percent(shares, digits):
+    return _text([100 * share for share in shares], digits)
 
 
 def _text(numbers, digits, signs=""):
