@@ -161,9 +161,9 @@ def test_neurons_are_counted():
 
 def test_dimensions_are_sorted_by_what_they_follow():
     task, state = np.where(np.arange(600) % 2, 1.0, -1.0)[:, np.newaxis], normal(600, 1)
-    noise = 0.2 * normal(600, 3, seed=1)
-    found = dimension_kinds(np.hstack([task, np.sin(state), 0 * task]) + noise, task, state)
-    assert (found["task"], found["constant"], found["state"]) == (1, 2, 1)
+    noise = 0.2 * normal(600, 4, seed=1)
+    found = dimension_kinds(np.hstack([task, np.sin(state), 0 * task, 0.3 * task + np.sin(state)]) + noise, task, state)
+    assert (found["task"], found["constant"], found["state"]) == (1, 2, 2)
     assert found["of_task"][0] > 0.9 and found["of_state"][1] > 0.8 and found["of_state"][2] < 0.05
 
 

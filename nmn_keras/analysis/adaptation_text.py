@@ -198,13 +198,15 @@ def _claims_b3(found: Found) -> Iterator[tuple[str, str, str, str]]:
         "Of a move: whether its direction is nearer to that of the good target than to that of the bad one. Settled: "
         "from there at least 9 of the next 10 moves are.",
     )
+    others = len(fixed["order"]) - fixed["task"]
+    few = ", and few of the others follow the state" if 2 * fixed["state"] < others else ""
     yield (
         "Some dimensions of z are constant with respect to α₅, some are well correlated to it, the remaining ones do "
         "not converge and are related to the state.",
         f"of {len(fixed['order'])} dimensions α₅ explains at least half of the variance of {fixed['task']} and less "
-        f"than 5 % of that of {fixed['constant']}, of which the state explains at least half of {fixed['state']}; the "
-        "others mix both",
-        _verdict(fixed["task"] > 0 and fixed["constant"] > 0, "but the kinds run into each other"),
+        f"than 5 % of that of {fixed['constant']}; the state explains at least half of that of {fixed['state']} of the "
+        f"{others} of which α₅ does not; the rest mix both",
+        _verdict(min(fixed["task"], fixed["constant"], fixed["state"]) > 0, f"but the kinds run into each other{few}"),
         f"{found['episodes']:,} further episodes with both targets held at {_places(fixed['targets'])}, at t = "
         f"{ADAPTED}. State: the observation before. The best separated dimension: {_percent(max(fixed['of_task']))} "
         "of its variance from α₅.",

@@ -97,19 +97,18 @@ def dimension_kinds(signals: NDArray, task: NDArray, state: NDArray) -> dict[str
     Returns:
         `of_task` and `of_state`, the share (Z,) of each dimension's variance that follows from the task and from the
         state (held-out R^2, at least 0); `task`, the number of dimensions of which the task explains at least half;
-        `constant`, of which it explains less than 0.05; `state`, those of them of which the state explains at least
-        half.
+        `constant`, of which it explains less than 0.05; `state`, those of which the state explains at least half and
+        the task does not.
     """
     shares = []
     for cause in (task, state):
         error = np.square(signals - predict_held_out(cause, signals)).mean(axis=0)
         shares.append(np.maximum(0.0, 1.0 - error / np.maximum(signals.var(axis=0), 1e-12)))
     of_task, of_state = shares
-    constant = of_task < 0.05
     return {
         "of_task": of_task,
         "of_state": of_state,
         "task": int((of_task >= 0.5).sum()),
-        "constant": int(constant.sum()),
-        "state": int((constant & (of_state >= 0.5)).sum()),
+        "constant": int((of_task < 0.05).sum()),
+        "state": int(((of_task < 0.5) & (of_state >= 0.5)).sum()),
     }
