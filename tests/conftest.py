@@ -1,6 +1,11 @@
 """Agents that tests share, compiled once. Keras is loaded by the tests that ask for one."""
 
+import signal
+
 import pytest
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell's background jobs begin so; tests interrupt what they run
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
