@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell's background jobs begin so; tests interrupt what they run
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in a shell's background; tests interrupt runs
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
