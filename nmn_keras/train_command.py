@@ -68,13 +68,13 @@ def add_recipe_options(parser):
 
     for name in sorted(recipes.RECIPES):
         _add_fields(parser, recipes.RECIPES[name])
-    changed = [
-        f"{bench}: {', '.join(f'{k} {v}' for k, v in s.recipe.items())}"
-        for bench, s in presets.FAST.items()
-        if s.recipe
-    ]
     parser.epilog += f" Presets: {', '.join(sorted(presets.ARCHITECTURES))}."
-    parser.epilog += f" Other defaults of the fast recipe on {'; '.join(changed)}."
+    for name in sorted(recipes.RECIPES):
+        settings = presets.recipe_settings(name).items()
+        changed = [
+            f"{bench}: {', '.join(f'{k} {v}' for k, v in fields.items())}" for bench, fields in settings if fields
+        ]
+        parser.epilog += f" Other defaults of the {name} recipe on {'; '.join(changed)}."
 
 
 def _add_fields(parser, recipe):
