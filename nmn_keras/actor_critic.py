@@ -127,7 +127,8 @@ class ActorCritic(keras.Model):
             env: short name, Gymnasium id, spec, environment with a spec, vector environment (of as many environments
                 as the recipe plays episodes in an update; any autoreset mode; it stays open), or factory; with `resume`
                 the run's own unless it has no id.
-            episodes: episodes in all, rounded up to whole updates; None = the recipe's, with `resume` the run's.
+            episodes: episodes in all, rounded up to whole updates; None = the recipe's, with `resume` the run's. A
+                resumed run that has played as many ends.
             seed: of everything drawn; None = the constructor's. With `resume` the run's own.
             callbacks: Keras callbacks; the learning rates are the recipe's, whatever a callback sets.
             verbose: 0 silent, 1 or "auto" Keras's progress bar, 2 a line per update.
@@ -267,7 +268,7 @@ class ActorCritic(keras.Model):
                 )
             self._check_resumed(env, env_kwargs)
             env = self.run.env_id if env is None else env
-            updates = self.run.updates if episodes is None else self._updates(episodes)
+            updates = self.run.updates if episodes is None else max(self._updates(episodes), self.run.update)
             run = dataclasses.replace(self.run, updates=updates)
         else:
             if env_kwargs and isinstance(env, VectorEnv):
@@ -545,7 +546,8 @@ class ActorCritic(keras.Model):
         # Read and written again: fields that a directory was written without have their defaults.
         architecture = Architecture.from_config(config["architecture"]).get_config()
         _check_same(architecture, self.architecture.get_config(), "architecture", filepath)
-        recipe = recipes.to_config(recipes.from_config(config["recipe"]))
+        # A run may go on for more or fewer episodes than it was begun for.
+        recipe = recipes.to_config(recipes.from_config(config["recipe"])) | {"episodes": self.recipe.episodes}
         _check_same(recipe, recipes.to_config(self.recipe), "recipe", filepath)
 
     def get_config(self) -> dict:

@@ -1,4 +1,4 @@
-"""The `nmn` command: train, evaluate, export, publish, push, reproduce, zoo."""
+"""The `nmn` command: train, evaluate, export, publish, withdraw, push, reproduce, zoo."""
 
 import argparse
 import os
@@ -35,7 +35,7 @@ def _parser(command):
     train = add_train(commands)
     if command == ["train"]:  # the recipes' options need Keras, for which the other commands' help must not wait
         add_recipe_options(train)
-    for add in (_add_evaluate, _add_export, _add_publish, _add_push, add_reproduce, _add_zoo):
+    for add in (_add_evaluate, _add_export, _add_publish, _add_withdraw, _add_push, add_reproduce, _add_zoo):
         add(commands)
     return parser
 
@@ -125,17 +125,46 @@ def _add_publish(commands):
 
 
 def _publish(arguments):
-    from nmn_keras import hub, zoo
     from nmn_keras.publish import publish
+
+    directory = _zoo_directory(arguments)
+    publish(arguments.name, arguments.runs, directory, arguments.episodes, arguments.add)
+    print((directory / arguments.name / "README.md").read_text())
+
+
+def _zoo_directory(arguments):
+    """The directory to write to."""
+    from nmn_keras import hub, zoo
 
     if arguments.zoo is None and hub.is_address(os.environ.get(zoo.ENVIRONMENT_VARIABLE)):
         raise ValueError(
             "Agents are published in a directory: give one as --zoo; `nmn push` sends what is published to the Hub. "
             f"Received: {zoo.ENVIRONMENT_VARIABLE}={os.environ[zoo.ENVIRONMENT_VARIABLE]}"
         )
-    directory = arguments.zoo or zoo.directory()
-    publish(arguments.name, arguments.runs, directory, arguments.episodes, arguments.add)
-    print((directory / arguments.name / "README.md").read_text())
+    return arguments.zoo or zoo.directory()
+
+
+# withdraw
+
+
+def _add_withdraw(commands):
+    parser = commands.add_parser(
+        "withdraw",
+        help="take the runs of one recipe out of a zoo entry",
+        description="Take the scores and curves of one recipe's runs out of a zoo entry. The published weights stay.",
+        epilog="Example: nmn withdraw b2-nmn --recipe paper",
+    )
+    parser.add_argument("name", help="the agent's name in the zoo")
+    parser.add_argument("--recipe", required=True, choices=("fast", "paper"), help="whose runs")
+    parser.add_argument("--zoo", type=Path, help="default: the checkout's zoo, or $NMN_ZOO")
+    parser.set_defaults(run=_withdraw)
+
+
+def _withdraw(arguments):
+    from nmn_keras.publish import withdraw
+
+    scores = withdraw(arguments.name, arguments.recipe, _zoo_directory(arguments))
+    print(f"{arguments.name}: {len(scores['seeds'])} runs are left")
 
 
 # push

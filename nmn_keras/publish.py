@@ -73,12 +73,41 @@ def publish(name: str, run_dirs, directory, episodes: int = 1000, add: bool = Fa
         run.record |= _score(run.agent, episodes)
     seeds = sorted([*earlier, *runs], key=lambda seed: seed.key)
     best = max(seeds, key=lambda seed: seed.record["validation_discounted_return"]) if len(seeds) > 1 else seeds[0]
-    scores = _scores(name, seeds, best, episodes)
     if not begun:
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "index.json").write_text(json.dumps({"version": zoo.INDEX_VERSION, "agents": {}}) + "\n")
-    target = directory / name
-    kept = target if any(best is seed for seed in earlier) else None
+    kept = directory / name if any(best is seed for seed in earlier) else None
+    return _replace_entry(name, directory, seeds, best, episodes, kept)
+
+
+def withdraw(name: str, recipe: str, directory) -> dict:
+    """Take all runs of one recipe out of a zoo entry and give the scores that are left; the agent's files stay.
+
+    Args:
+        name: the agent's name.
+        recipe: "fast" or "paper".
+        directory: the zoo directory.
+
+    Raises:
+        ValueError: if there is no such run, or the published weights are of one. Nothing is written.
+    """
+    entry = zoo.path(name, "scores.json", directory)
+    episodes = json.loads(entry.read_text())["protocol"]["episodes"]
+    seeds = _published_seeds(name, Path(directory), episodes)
+    left = [seed for seed in seeds if seed.record["recipe"] != recipe]
+    best = next((seed for seed in left if seed.agent is not None), None)
+    if len(left) == len(seeds) or best is None:
+        raise ValueError(
+            f"Only runs that are there and whose weights are not published can be withdrawn from {name!r}. Its runs as "
+            f"(recipe, seed): {[seed.key for seed in seeds]}, published: "
+            f"{[seed.key for seed in seeds if seed.agent is not None]}. Received: recipe={recipe!r}"
+        )
+    return _replace_entry(name, Path(directory), left, best, episodes, entry.parent)
+
+
+def _replace_entry(name, directory, seeds, best, episodes, kept):
+    """Write an entry whole in place of the one that is there, and the index; its scores."""
+    scores, target = _scores(name, seeds, best, episodes), directory / name
     with tempfile.TemporaryDirectory(dir=directory) as temporary:
         written = Path(temporary) / name
         _write_entry(written, name, seeds, best, scores, kept)

@@ -290,6 +290,7 @@ def _prepare(arguments):
     if arguments.resume:
         agent.restore(run_dir)
     return agent, {
+        "episodes": agent.recipe.episodes,
         "seed": seed,
         "resume": arguments.resume,
         "run_dir": run_dir,

@@ -1,6 +1,7 @@
 import csv
 import hashlib
 import json
+import shutil
 
 import h5py
 import numpy as np
@@ -10,7 +11,7 @@ from tiny_runs import UPDATES, copy, tree
 
 from nmn_keras import ActorCritic, cli, zoo
 from nmn_keras.evaluation import TEST_SEED, VALIDATION_SEED, evaluate
-from nmn_keras.publish import publish
+from nmn_keras.publish import publish, withdraw
 from nmn_keras.run import Run
 
 EPISODES = 3
@@ -186,6 +187,25 @@ def test_seeds_can_be_added_later(published, runs, best, tmp_path, first):
     with pytest.raises(ValueError, match=r"scored in another way.*Accepted is {'episodes': 4,"):
         publish("b1-nmn", [runs[second]], directory, EPISODES + 1, add=True)
     assert tree(directory) == before
+
+
+def test_runs_of_a_recipe_can_be_withdrawn(published, runs, best, tmp_path, capsys):
+    directory = tmp_path / "zoo"
+    shutil.copytree(published, directory)
+    kept = next(recipe for recipe in runs if runs[recipe] == best)
+    other = next(recipe for recipe in runs if runs[recipe] != best)
+    before = tree(directory)
+    assert cli.main(["withdraw", "b1-nmn", "--recipe", kept, "--zoo", str(directory)]) != 0
+    assert "published" in capsys.readouterr().err and tree(directory) == before
+    assert cli.main(["withdraw", "b1-nmn", "--recipe", other, "--zoo", str(directory)]) == 0
+    alone = empty_zoo(tmp_path / "alone")
+    publish("b1-nmn", [runs[kept]], alone, EPISODES)
+    for name, content in tree(alone / "b1-nmn").items():
+        if name != "agent.weights.h5":  # HDF5 files hold the time
+            assert (directory / "b1-nmn" / name).read_bytes() == content, name
+    assert zoo.load("b1-nmn", zoo=directory).get_weights()  # hashes of the index are right
+    with pytest.raises(ValueError, match="Only runs that are there"):
+        withdraw("b1-nmn", other, directory)
 
 
 def test_a_run_that_was_not_validated_is_published_alone_into_a_new_zoo(runs, tmp_path):
