@@ -2,7 +2,8 @@
 
 Without a `sequence_id` an inference is stateless: four inputs in, every output out, `state_out` the next `state_in`.
 With one the server keeps the memory: `observation` alone, from the second step on with `prev_reward`, and with
-`prev_action` if another action was played than the one answered.
+`prev_action` if another action was played than the one answered. A client that always sends all inputs sends zeros as
+`prev_action` and `prev_reward` at the start, and as `state_in` the last `state_out`, or zeros.
 """
 
 import time
@@ -161,15 +162,14 @@ class OpenInference:
         """Take one step of a sequence; begin or end it as its flags say."""
         agent = self.native.agents[name]
         start, end = (_flag(parameters, f"sequence_{which}") for which in ("start", "end"))
-        if "observation" not in arrays or "state_in" in arrays:
-            raise Refused(
-                f"a sequence of model '{name}' takes the input 'observation' and no 'state_in': the server keeps it"
-            )
+        if "observation" not in arrays:
+            raise Refused(f"a sequence of model '{name}' takes the input 'observation' at every step")
         # Ids are chosen by clients: those of one key cannot reach another key's sequence.
         key = f"sequence/{owner}/{name}/{type(sequence).__name__}/{sequence}"
         fresh = self._begin(name, parameters, arrays, owner) if start else None
 
         def act(session: Session) -> Plan:
+            _check_state(session, agent, arrays.get("state_in"))
             return plan_step(session, agent, _message(session, arrays)) or session
 
         begun, taken = time.perf_counter(), False
@@ -240,6 +240,18 @@ def _flag(parameters: Mapping[str, Any], name: str) -> bool:
     if not isinstance(flag, bool):
         raise Refused(f"Unable to parse '{name}': a boolean is needed. Received: {flag!r}")
     return flag
+
+
+def _check_state(session: Session, agent: OnnxAgent, state: np.ndarray | None) -> None:
+    """The server keeps a sequence's state: what is sent all the same is what it keeps, or zeros where it is not kept."""
+    if state is None or not np.any(state):
+        return
+    kept = layout_of(agent).answered(session)["state_out"]
+    if not np.array_equal(state, kept):
+        raise Refused(
+            "the server keeps the state of a sequence: leave input 'state_in' out, or send zeros or the last "
+            "'state_out'. Received another state"
+        )
 
 
 def _message(session: Session, arrays: Mapping[str, np.ndarray]) -> messages.Step[Any, Any]:
