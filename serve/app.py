@@ -14,7 +14,7 @@ from serve import idempotency, open_inference, problems
 from serve.access import Access
 from serve.condition import Condition
 from serve.documentation import Documentation, exemplary
-from serve.inspection import Inspection
+from serve.inspection import Inspection, refuse_change
 from serve.metrics import SHARE_SECONDS, Metrics
 from serve.native import Native
 from serve.open_inference import OpenInference
@@ -92,7 +92,7 @@ def create_app(
     ]
     documentation = Documentation(groups, keyed=bool(api_keys), agent=exemplary(agents))
     operations = [operation for group in groups for operation in group.operations]
-    routes = make_routes([*operations, *documentation.operations(), *inspection.fixed()], access, observer)
+    routes = make_routes([*operations, *documentation.operations()], access, observer)
     (step,) = (route.app for route in routes if route.path == "{session}".join(STEP))
     app = Starlette(
         routes=[*routes, *stream.routes(), page.files()],
@@ -107,7 +107,7 @@ def create_app(
     app.state.ready = False
     app.state.condition = condition  # for a health check that is no request
     app.router.redirect_slashes = False  # a path with a slash too many is unknown, like any other
-    problems.install(app)
+    problems.install(app, {"/v2": refuse_change})
     return app
 
 

@@ -17,20 +17,21 @@ from serve.bodies import read_bytes
 from serve.metrics import AgentCounts
 from serve.open_inference import FORM, VERSION, OpenInference, inputs_of, json_response, outputs_of
 from serve.operations import Operation
+from serve.problems import Problem
 from serve.tensors import Refused
 
 QUERY = msgspec.json.Decoder(protocol.RepositoryQuery)
-REGIONS = ("systemsharedmemory", "cudasharedmemory")
-FIXED = (
-    "/v2/repository/models/{model}/load",
-    "/v2/repository/models/{model}/unload",
-    "/v2/trace/setting",
-    "/v2/models/{model}/trace/setting",
-    "/v2/logging",
-    *(f"/v2/{kind}/region/{{region}}/{verb}" for kind in REGIONS for verb in ("register", "unregister")),
-    *(f"/v2/{kind}/unregister" for kind in REGIONS),
-)
-"""What would change the server."""
+REGIONS = list[protocol.Region]
+
+
+def refuse_change(problem: Problem) -> Response:
+    """Return that there is no such operation, in the protocol's form: what clients ask for would change the server."""
+    details = problem.details
+    reason = (
+        f"{details.detail.partition('. ')[0]} is not supported: agents and settings are those that the server was "
+        "started with, and tensors come within requests, not in shared memory"
+    )
+    return json_response(protocol.Failure(reason), details.status, problem.headers)
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,8 @@ class Inspection:
                 **FORM,
             ),
             Operation("GET", "/v2/logging", self.show_logging, None, protocol.LogSettings, **FORM),
-            *(operation for kind in REGIONS for operation in self._operations_of_regions(f"/v2/{kind}")),
+            Operation("GET", "/v2/systemsharedmemory/status", self.list_system_regions, None, REGIONS, **FORM),
+            Operation("GET", "/v2/cudasharedmemory/status", self.list_cuda_regions, None, REGIONS, **FORM),
         ]
 
     def _operations_of_model(self, path: str) -> list[Operation]:
@@ -68,25 +70,6 @@ class Inspection:
             Operation("GET", f"{path}/stats", self.show_statistics_of_model, None, statistics, refusals=(404,), **FORM),
             Operation("GET", f"{path}/config", self.show_config, None, config, refusals=(404,), **FORM),
         ]
-
-    def _operations_of_regions(self, path: str) -> list[Operation]:
-        name, regions = "system" if "system" in path else "cuda", list[protocol.Region]
-        return [
-            Operation("GET", f"{path}/status", getattr(self, f"list_{name}_regions"), None, regions, **FORM),
-            Operation(
-                "GET",
-                f"{path}/region/{{region}}/status",
-                getattr(self, f"show_{name}_region"),
-                None,
-                regions,
-                refusals=(404,),
-                **FORM,
-            ),
-        ]
-
-    def fixed(self) -> list[Operation]:
-        """Return what is always refused; it stands in the route table alone."""
-        return [Operation("POST", path, self.refuse_change, **FORM) for path in FIXED]
 
     async def show_statistics(self, request: Request) -> Response:
         """Return what was counted of every agent."""
@@ -148,27 +131,6 @@ class Inspection:
     async def list_cuda_regions(self, request: Request) -> Response:
         """List the memory of GPUs that clients have registered: there is none."""
         return json_response([])
-
-    async def show_system_region(self, request: Request) -> Response:
-        """Refuse: no shared memory is registered."""
-        raise _no_region(request)
-
-    async def show_cuda_region(self, request: Request) -> Response:
-        """Refuse: no memory of a GPU is registered."""
-        raise _no_region(request)
-
-    async def refuse_change(self, request: Request) -> Response:
-        """Refuse what would change the server."""
-        raise Refused(
-            f"'{request.url.path}' is not supported: agents and settings are those that the server was started with, "
-            "and tensors come within requests, not in shared memory"
-        )
-
-
-def _no_region(request: Request) -> Refused:
-    return Refused(
-        f"Unable to find shared memory region: '{request.path_params['region']}'. Tensors come within requests", 404
-    )
 
 
 def _statistics(name: str, of: AgentCounts) -> protocol.ModelStatistics:

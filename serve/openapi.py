@@ -20,7 +20,6 @@ Beside these operations there is a WebSocket, one message per step, which OpenAP
 [stream](/docs#stream)."""
 
 PARAMETERS = {
-    "region": "Name of a region of shared memory.",
     "agent": "Name of a served agent.",
     "file": "Name of one of its published files.",
     "model": "Name of a served agent.",
