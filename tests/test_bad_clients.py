@@ -21,13 +21,13 @@ STEP = {"observation": [0.5]}
 
 @pytest.fixture(scope="module")
 def server(agents):
-    with serving(agents, "--request-seconds", "1") as server:
+    with serving(agents, "--request-seconds", "2") as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def client(server):
-    with httpx.Client(base_url=server.url) as client:
+    with httpx.Client(base_url=server.url, timeout=30) as client:
         yield client
 
 
@@ -256,6 +256,6 @@ def test_an_open_stream_is_not_ended(server):
 
     with connect(server.url.replace("http", "ws") + "/v1/agents/tiny/stream") as stream:
         stream.recv(timeout=20)
-        time.sleep(1.5)
+        time.sleep(2.5)
         stream.send(json.dumps(STEP))
         assert "action" in stream.recv(timeout=20)

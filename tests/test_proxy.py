@@ -67,7 +67,7 @@ def links_of(text):
 def check_below_a_prefix(proxy):
     """All that the server shows works below /agents, and nothing of it points elsewhere."""
     base = f"{proxy}/agents"
-    with httpx.Client(follow_redirects=False) as http:
+    with httpx.Client(timeout=30) as http:
         assert http.get(proxy + "/").text == "another application"
         moved = http.get(base)
         if moved.status_code == 307:
@@ -142,7 +142,9 @@ def test_a_unix_socket_is_served_and_leaves_nothing(agents, tmp_path, workers):
     with serving(agents, "--uds", str(path), *store) as server:
         assert f"at {path}, http://localhost (Ctrl+C stops)" in server.greeting
         assert stat.S_IMODE(path.stat().st_mode) == 0o666
-        with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url="http://localhost") as client:
+        with httpx.Client(
+            transport=httpx.HTTPTransport(uds=str(path)), base_url="http://localhost", timeout=30
+        ) as client:
             session = client.post("/v1/agents/tiny/sessions").json()["session"]
             assert client.post(f"/v1/sessions/{session}/step", json={"observation": [0.5]}).status_code == 200
             prefixed = {"X-Forwarded-Prefix": "/agents"}  # whoever is there is on this machine
@@ -161,7 +163,7 @@ def test_a_socket_that_a_killed_server_left_is_taken_over_and_a_file_is_not(agen
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(path))
     with serving(agents, "--uds", str(path)):
-        with httpx.Client(transport=httpx.HTTPTransport(uds=str(path))) as client:
+        with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), timeout=30) as client:
             assert client.get("http://x/health/ready").status_code == 200
     path.write_text("mine")
     for place, words in ((path, "no socket is there"), (tmp_path / "no" / "s.sock", "cannot listen at")):

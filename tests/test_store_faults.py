@@ -51,7 +51,7 @@ def test_a_full_disk_refuses_clearly_and_goes_on_when_there_is_room(agents, tmp_
     with mounted(tmp_path / "disk", "-o", "size=1m") as disk:
         with (
             serving(agents, "--store", f"sqlite:///{disk}/s.db") as server,
-            httpx.Client(base_url=server.url) as client,
+            httpx.Client(base_url=server.url, timeout=30) as client,
         ):
             sessions = [client.post("/v1/agents/tiny/sessions").json()["session"] for _ in range(20)]
             assert all(take(client, session, 1).status_code == 200 for session in sessions)
@@ -77,7 +77,7 @@ def test_a_full_disk_refuses_clearly_and_goes_on_when_there_is_room(agents, tmp_
             assert client.post("/v1/agents/tiny/sessions").status_code == 201
         with (
             serving(agents, "--store", f"sqlite:///{disk}/s.db") as server,
-            httpx.Client(base_url=server.url) as client,
+            httpx.Client(base_url=server.url, timeout=30) as client,
         ):
             assert steps_of(client, sessions) == [step + 1 for step in answered.values()]
 
