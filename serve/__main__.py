@@ -2,8 +2,8 @@
 
 # Only what the help text needs is imported here: `--help` answers at once.
 import argparse
-import errno
 import os
+import shlex
 import signal
 import socket
 import sys
@@ -26,8 +26,9 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         prog="python -m serve",
         description="Serve published agents over HTTP, each session with its own memory.",
     )
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on, ::1 too (%(default)s)")
     parser.add_argument("--port", type=_port, default=8000, help="port, 0 for any free one (%(default)s)")
+    parser.add_argument("--uds", metavar="PATH", help="listen on a Unix socket instead of a port")
     parser.add_argument(
         "--zoo",
         metavar="PATH",
@@ -65,6 +66,26 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         "--max-body-bytes", type=_positive, default=1 << 20, metavar="N", help="largest body of a request (%(default)s)"
     )
     parser.add_argument(
+        "--request-seconds",
+        type=_positive,
+        default=30,
+        metavar="S",
+        help="how long a request may take to arrive, headers and body, before it is ended (%(default)s)",
+    )
+    parser.add_argument(
+        "--root-path",
+        default="",
+        metavar="PATH",
+        help="path under which a proxy shows the server, as /agents (the proxy's X-Forwarded-Prefix, or none)",
+    )
+    parser.add_argument(
+        "--forwarded-allow-ips",
+        nargs="+",
+        default=["127.0.0.1", "::1"],
+        metavar="IP",
+        help="proxies whose X-Forwarded-For, -Proto and -Prefix count; networks too, '*' for all (127.0.0.1 ::1)",
+    )
+    parser.add_argument(
         "--api-keys", metavar="FILE", help="API keys, one per line; every request must then bear one (none)"
     )
     parser.add_argument(
@@ -81,10 +102,13 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> None:
     """Serve until SIGINT or SIGTERM, then finish the requests in progress and exit with 0."""
     arguments = vars(parse_arguments(argv))
-    host, port = arguments.pop("host"), arguments.pop("port")
+    host, port, path = (arguments.pop(name) for name in ("host", "port", "uds"))
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _exit_cleanly)
-    from serve import workers
+    from msgspec.structs import replace
+
+    from serve import listening, workers
+    from serve.prefix import check_prefix
     from serve.settings import Settings
 
     settings = Settings(**arguments)
@@ -94,17 +118,21 @@ def main(argv: Sequence[str] | None = None) -> None:
             "Add --store sqlite:///sessions.db (one machine) or --store redis://HOST:PORT/0, or leave --workers out."
         )
     try:
-        settings = workers.settle_zoo(settings)
+        settings = workers.settle_zoo(replace(settings, root_path=check_prefix(settings.root_path)))
         agents = workers.load_agents(settings)
         app = workers.make_app(settings, agents)
+        listener = listening.listen(host, port) if path is None else listening.listen_at(path)
     except (OSError, ValueError, ImportError) as error:
         _refuse(str(error))
-    listener = _listen(host, port)
-    print(_greeting(_url(listener), agents, keyed=settings.api_keys is not None), flush=True)
-    if settings.workers > 1:
-        workers.run_workers(settings, listener)
-    else:
-        _run(app, settings, listener)
+    url = listening.url_of(listener) + settings.root_path
+    print(_greeting(url, agents, keyed=settings.api_keys is not None, path=path), flush=True)
+    try:
+        if settings.workers > 1:
+            workers.run_workers(settings, listener)
+        else:
+            _run(app, settings, listener)
+    finally:
+        listening.forget(path)
 
 
 def _run(app: "Starlette", settings: "Settings", listener: socket.socket) -> None:
@@ -136,34 +164,18 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket: from here on clients can connect, if not yet be answered."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=2048)
-    except OSError as error:
-        elsewhere = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
-        wrong = "Choose an address of this machine for --host; 0.0.0.0 is all of them."
-        _refuse(
-            f"cannot listen on {host}:{port} ({error.strerror or error}). "
-            f"{wrong if elsewhere else 'Choose another --port; 0 takes any free one.'}"
-        )
-
-
-def _url(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def _greeting(url: str, agents: "Mapping[str, OnnxAgent]", keyed: bool) -> str:
+def _greeting(url: str, agents: "Mapping[str, OnnxAgent]", keyed: bool, path: str | None = None) -> str:
     """Say what is served, and what to try."""
     from serve.documentation import exemplary
 
     name = exemplary(agents)
     observation = f"'{{\"observation\": {[0.0] * agents[name].observation_size}}}'"
     curl = 'curl -H "Authorization: Bearer $NMN_API_KEY"' if keyed else "curl"
+    if path is not None:
+        curl += f" --unix-socket {shlex.quote(path)}"
+    where = f"{path}, {url}" if path is not None else url
     lines = [
-        f"Serving {', '.join(agents)} at {url} (Ctrl+C stops)",
+        f"Serving {', '.join(agents)} at {where} (Ctrl+C stops)",
         f"Open {url} to watch an agent adapt, {url}/docs to read the API.",
         "",
         f"Try, in another shell{', with one of the API keys in NMN_API_KEY' if keyed else ''}:",
@@ -171,7 +183,7 @@ def _greeting(url: str, agents: "Mapping[str, OnnxAgent]", keyed: bool) -> str:
         f"  {curl} -X POST {url}/v1/agents/{name}/sessions",
         f"  {curl} --json {observation} {url}/v1/sessions/SESSION/step",
     ]
-    if os.path.isfile(EXAMPLE):
+    if os.path.isfile(EXAMPLE) and path is None:
         paths = [min(path, os.path.relpath(path), key=len) for path in (sys.executable, EXAMPLE)]
         lines.append(f"  {' '.join(paths)} --url {url} --agent {name}")
     return "\n".join([*lines, ""])

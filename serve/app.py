@@ -10,16 +10,18 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
 from nmn_keras.runtime import OnnxAgent
-from serve import open_inference, problems
+from serve import idempotency, open_inference, problems
 from serve.access import Access
 from serve.condition import Condition
 from serve.documentation import Documentation, exemplary
+from serve.inspection import Inspection, refuse_change
 from serve.metrics import SHARE_SECONDS, Metrics
 from serve.native import Native
 from serve.open_inference import OpenInference
 from serve.openapi import Group
 from serve.operations import STEP, Observer, Remainder, Shortcut, make_routes
 from serve.pages import Page
+from serve.prefix import Prefix
 from serve.rounds import Rounds
 from serve.solo import solo_of
 from serve.stores import Store
@@ -39,6 +41,8 @@ def create_app(
     access_log: TextIO | None = None,
     counts: str | None = None,
     zoo_directory: str | None = None,
+    root_path: str = "",
+    trusted_proxies: Sequence[str] | None = None,
 ) -> Starlette:
     """Return an application that serves agents.
 
@@ -52,12 +56,16 @@ def create_app(
         access_log: where a line per answer goes.
         counts: directory where processes that serve the same port leave their counts, see `Metrics`.
         zoo_directory: where the agents' published files are; the packaged zoo if absent.
+        root_path: the path under which clients see the application, behind a proxy.
+        trusted_proxies: addresses whose X-Forwarded-For, -Proto and -Prefix count; None to look neither at these nor
+            at `root_path`, where somebody else's server does that.
     """
     store = MemoryStore() if store is None else store
     access = Access(api_keys, cors_origins)
     metrics = Metrics(agents, counts)
     native = Native(agents, store, Rounds(agents, store, metrics), metrics, ttl_seconds, max_body_bytes)
     inference = OpenInference(native)
+    inspection = Inspection(inference)
     condition = Condition(store, metrics)
 
     @asynccontextmanager
@@ -78,7 +86,7 @@ def create_app(
     groups = [
         Group("native", "Sessions and their steps, in JSON.", native.operations()),
         Group("stream", stream.__doc__ or ""),
-        Group("open inference", open_inference.__doc__ or "", inference.operations()),
+        Group("open inference", open_inference.__doc__ or "", [*inspection.operations(), *inference.operations()]),
         Group("page", page.__doc__ or "", page.operations()),
         Group("condition", "For operators and their probes.", condition.operations()),
     ]
@@ -89,6 +97,7 @@ def create_app(
     app = Starlette(
         routes=[*routes, *stream.routes(), page.files()],
         middleware=[
+            *([] if trusted_proxies is None else [Middleware(Prefix, root_path=root_path, trusted=trusted_proxies)]),
             Middleware(Remainder, observer=observer),
             *([_cross_origin(cors_origins)] if cors_origins else []),
             Middleware(Shortcut, endpoint=step),
@@ -98,7 +107,7 @@ def create_app(
     app.state.ready = False
     app.state.condition = condition  # for a health check that is no request
     app.router.redirect_slashes = False  # a path with a slash too many is unknown, like any other
-    problems.install(app)
+    problems.install(app, {"/v2": refuse_change})
     return app
 
 
@@ -115,6 +124,6 @@ def _cross_origin(origins: Sequence[str]) -> Middleware:
         CORSMiddleware,
         allow_origins=origins,
         allow_methods=["GET", "POST", "PUT", "DELETE"],
-        allow_headers=["authorization", "content-type", HEADER],
+        allow_headers=["authorization", "content-type", idempotency.HEADER, HEADER],
         expose_headers=["location", "retry-after", HEADER],
     )

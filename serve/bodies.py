@@ -5,6 +5,7 @@ from typing import TypeVar
 import msgspec
 from starlette.requests import Request
 
+from serve.compression import unpack
 from serve.problems import Problem
 
 Message = TypeVar("Message")
@@ -64,10 +65,11 @@ def invalid_message(error: msgspec.ValidationError) -> Problem:
 
 
 async def read_bytes(request: Request, max_bytes: int) -> bytes:
-    """Read a request's body whatever it is.
+    """Read a request's body whatever it is, unpacked.
 
     Raises:
-        Problem: 413 for a body over `max_bytes`, 400 for one that breaks off.
+        Problem: 413 for a body over `max_bytes`, packed or unpacked, 400 for one that breaks off or is damaged, 415 for
+            one that is packed in a way that is not taken.
     """
     if int(_header(request, b"content-length") or 0) > max_bytes:
         raise too_large(max_bytes)
@@ -82,7 +84,9 @@ async def read_bytes(request: Request, max_bytes: int) -> bytes:
             chunks += body
         if len(chunks) > max_bytes:  # a chunked body announces no length
             raise too_large(max_bytes)
-    return bytes(chunks) if chunks else body
+    whole = bytes(chunks) if chunks else body
+    encoding = _header(request, b"content-encoding")
+    return unpack(whole, encoding.decode("latin-1"), max_bytes) if encoding else whole
 
 
 def too_large(max_bytes: int) -> Problem:

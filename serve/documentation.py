@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,7 @@ class Documentation:
         own = Group(GROUP.name, GROUP.description, self.operations())
         examples = {"agent": agent, "file": "policy.onnx", "model": agent, "version": "1"}
         document = describe([*groups, own], examples, keyed=keyed)
+        self._described = document
         self._document = msgspec.json.encode(document)
         self._page = manual.write(document)
         self._style = STYLE.read_bytes()
@@ -59,14 +61,18 @@ class Documentation:
 
     async def show_document(self, request: Request) -> Response:
         """Return this document."""
-        return Response(self._document, media_type="application/json")
+        prefix = request.scope.get("root_path", "")
+        document = {**self._described, "servers": [{"url": prefix}]} if prefix else None
+        return Response(msgspec.json.encode(document) if document else self._document, media_type="application/json")
 
     async def show_page(self, request: Request) -> Response:
         """Return this document as a page to read."""
         base = str(request.base_url).rstrip("/")
         # The address goes into commands to be copied: one with any other character is left out.
-        known = re.fullmatch(r"https?://[\w.:\[\]-]+", base, re.ASCII)
+        known = re.fullmatch(r"https?://[\w.:\[\]-]+(/[\w./~-]+)?", base, re.ASCII)
         text = self._page.replace(manual.SERVER, base) if known else self._page
+        if prefix := request.scope.get("root_path", ""):
+            text = text.replace(' href="/', f' href="{escape(prefix)}/')
         return Response(text, headers=HEADERS, media_type="text/html")
 
     async def show_style(self, request: Request) -> Response:

@@ -51,6 +51,10 @@ class AgentCounts(msgspec.Struct):
     rows: Distribution
     running: float = 0.0
     refused: int = 0
+    refusing: float = 0.0
+    """Seconds until they were."""
+    last: float = 0.0
+    """When a step was last taken, in seconds since 1970."""
 
     @classmethod
     def none(cls) -> "AgentCounts":
@@ -63,6 +67,8 @@ class AgentCounts(msgspec.Struct):
         self.rows.merge(other.rows)
         self.running += other.running
         self.refused += other.refused
+        self.refusing += other.refusing
+        self.last = max(self.last, other.last)
 
 
 class Counts(msgspec.Struct):
@@ -100,8 +106,10 @@ class Metrics:
         of = self._counts.agents[agent]
         if taken:
             of.seconds.add(SECONDS, seconds)
+            of.last = time.time()
         else:
             of.refused += 1
+            of.refusing += seconds
 
     @contextmanager
     def observing_run(self, agent: str, rows: int) -> Iterator[None]:
@@ -132,10 +140,11 @@ class Metrics:
     def write(self, sessions: int) -> bytes:
         """Return the counts as Prometheus reads them, those of all processes of this server."""
         # The library ends every counter's name with _total; Triton's have none.
-        text = generate_latest(_Written(self._all(), sessions))
+        text = generate_latest(_Written(self.total(), sessions))
         return re.sub(rb"\b(nv_inference_\w+)_total\b", rb"\1", text)
 
-    def _all(self) -> Counts:
+    def total(self) -> Counts:
+        """Return the counts of all processes of this server."""
         if self._directory is None:
             return self._counts
         self.share()

@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from secrets import randbits
@@ -18,13 +18,14 @@ from nmn_keras.runtime import InvalidInput, OnnxAgent
 from serve import messages, sessions, snapshots
 from serve.answers import answer
 from serve.bodies import decode, read_body, read_message
+from serve.idempotency import DESCRIPTION, HEADER, Idempotency
 from serve.metrics import Metrics
 from serve.operations import Operation
 from serve.problems import Problem, invalid_input, unknown_agent
 from serve.rounds import Plan, Rounds
 from serve.sessions import Session, layout_of
 from serve.steps import plan_step
-from serve.stores import Store
+from serve.stores import Claim, Store
 
 CREATE = msgspec.json.Decoder(messages.Create)
 EMPTY = msgspec.json.Decoder(messages.Empty)
@@ -33,6 +34,7 @@ SNAPSHOT = msgspec.json.Decoder(messages.Snapshot)
 Includable = Literal["z", "action_mean", "action_log_std", "logits"]
 INCLUDABLE: tuple[str, ...] = get_args(Includable)
 INCLUDE = {"include": Annotated[list[Includable], msgspec.Meta(description="Further outputs, separated by commas.")]}
+REPEATABLE = {HEADER: Annotated[str, msgspec.Meta(description=DESCRIPTION)]}
 MEMBERS = {name: name for name in ("observation", "prev_action", "prev_reward", "state")}
 STATELESS_STEP = msgspec.json.Decoder(messages.StatelessStep)
 
@@ -56,6 +58,10 @@ class Native:
     metrics: Metrics
     ttl_seconds: float
     max_body_bytes: int
+
+    @cached_property
+    def _idempotency(self) -> Idempotency:
+        return Idempotency(self.store)
 
     @cached_property
     def _largest_snapshot(self) -> int:
@@ -92,7 +98,16 @@ class Native:
             Operation("POST", f"{one}/reset", self.reset_session, messages.Empty, described, refusals=lost),
             Operation("POST", f"{one}/lock", self.lock_session, messages.Empty, described, refusals=(*lost, 409)),
             Operation("POST", f"{one}/unlock", self.unlock_session, messages.Empty, described, refusals=lost),
-            Operation("POST", f"{one}/fork", self.fork_session, messages.Empty, described, 201, refusals=lost),
+            Operation(
+                "POST",
+                f"{one}/fork",
+                self.fork_session,
+                messages.Empty,
+                described,
+                201,
+                headers=REPEATABLE,
+                refusals=(*lost, 409),
+            ),
             Operation("GET", f"{one}/state", self.get_state, None, messages.Snapshot, refusals=lost),
             Operation("PUT", f"{one}/state", self.put_state, messages.Snapshot, described, refusals=(*lost, 409)),
             Operation("GET", one, self.show_session, None, described, refusals=lost),
@@ -104,7 +119,8 @@ class Native:
                 messages.Create,
                 described,
                 201,
-                refusals=(404, 503),
+                headers=REPEATABLE,
+                refusals=(404, 409, 503),
                 example={"deterministic": False, "seed": 7},
             ),
             Operation("GET", agent, self.show_agent, None, messages.AgentCard, refusals=(404,)),
@@ -129,7 +145,8 @@ class Native:
         """Open a session: a fresh memory of the agent, under an id of 192 random bits."""
         name, _ = self._find_agent(request)
         message = await read_message(request, CREATE, self.max_body_bytes)
-        return self._created(*await self.open(name, message, request.scope["owner"]))
+        owner = request.scope["owner"]
+        return await self._create(request, message, lambda claim: self._add(self.fresh(name, message, owner), claim))
 
     async def show_session(self, request: Request) -> Response:
         """Show a session."""
@@ -161,10 +178,8 @@ class Native:
 
     async def fork_session(self, request: Request) -> Response:
         """Open another session with the same memory."""
-        await read_message(request, EMPTY, self.max_body_bytes)
-        forked = await self.find_session(request.path_params["session"], request.scope["owner"])
-        now = self.store.clock()
-        return self._created(*await self._add(replace(forked, born=now, used=now)))
+        message = await read_message(request, EMPTY, self.max_body_bytes)
+        return await self._create(request, message, lambda claim: self._fork(request, claim))
 
     async def get_state(self, request: Request) -> Response:
         """Return a snapshot: all that the session's future depends on."""
@@ -272,12 +287,26 @@ class Native:
             raise unknown_agent(name, self.agents)
         return name, self.agents[name]
 
-    async def _add(self, session: Session) -> tuple[str, Session]:
+    async def _add(self, session: Session, claim: Claim | None = None) -> tuple[str, Session]:
         session_id = secrets.token_urlsafe(24)
-        return session_id, await self.rounds.take(_key(session_id), session.owner, _keep, fresh=session)
+        claim = None if claim is None else replace(claim, made=session_id)
+        return session_id, await self.rounds.take(_key(session_id), session.owner, _keep, fresh=session, claim=claim)
 
-    def _created(self, session_id: str, session: Session) -> Response:
-        location = {"Location": f"/v1/sessions/{session_id}"}
+    async def _fork(self, request: Request, claim: Claim | None) -> tuple[str, Session]:
+        forked = await self.find_session(request.path_params["session"], request.scope["owner"])
+        now = self.store.clock()
+        return await self._add(replace(forked, born=now, used=now), claim)
+
+    async def _create(
+        self, request: Request, message: Any, make: Callable[[Claim | None], Awaitable[tuple[str, Session]]]
+    ) -> Response:
+        """Make a session once for each key of the client, and answer it."""
+
+        async def find(session_id: str) -> tuple[str, Session]:
+            return session_id, await self.find_session(session_id, request.scope["owner"])
+
+        session_id, session = await self._idempotency.once(request, message, make, find)
+        location = {"Location": f"{request.scope.get('root_path', '')}/v1/sessions/{session_id}"}
         return answer(self.describe(session_id, session), 201, location)
 
     def _find_agent(self, request: Request) -> tuple[str, OnnxAgent]:

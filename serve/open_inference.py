@@ -2,7 +2,8 @@
 
 Without a `sequence_id` an inference is stateless: four inputs in, every output out, `state_out` the next `state_in`.
 With one the server keeps the memory: `observation` alone, from the second step on with `prev_reward`, and with
-`prev_action` if another action was played than the one answered.
+`prev_action` if another action was played than the one answered. A client that always sends all inputs sends zeros as
+`prev_action` and `prev_reward` at the start, and as `state_in` the last `state_out`, or zeros.
 """
 
 import time
@@ -28,7 +29,7 @@ from serve.steps import plan_step
 from serve.tensors import HEADER, InferRequest, Refused
 
 VERSION = "1"
-EXTENSIONS = ("sequence", "sequence(string_id)", "binary_tensor_data")
+EXTENSIONS = ("sequence", "sequence(string_id)", "binary_tensor_data", "model_configuration", "statistics")
 MEMORY = ("prev_action", "prev_reward", "state_in")
 MEDIA_TYPES = ("application/json", "application/octet-stream")
 BINARY = {
@@ -42,10 +43,11 @@ def refuse(problem: Problem) -> Response:
     """Return a problem in the protocol's form, a JSON object with the member `error`."""
     path = f" (at {problem.details.path})" if problem.details.path else ""
     status = 400 if problem.details.status == 422 else problem.details.status
-    return _json(protocol.Failure(problem.details.detail + path), status, problem.headers)
+    return json_response(protocol.Failure(problem.details.detail + path), status, problem.headers)
 
 
-def _json(message: msgspec.Struct, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def json_response(message: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Return a message, or a list of some."""
     return Response(msgspec.json.encode(message), status, headers, media_type="application/json")
 
 
@@ -94,29 +96,29 @@ class OpenInference:
 
     async def show_server(self, request: Request) -> Response:
         """Name the server and the extensions it speaks."""
-        return _json(protocol.ServerMetadata("nmn_keras", __version__, [*EXTENSIONS]))
+        return json_response(protocol.ServerMetadata("nmn_keras", __version__, [*EXTENSIONS]))
 
     async def is_server_live(self, request: Request) -> Response:
         """Whether the process answers."""
-        return _json(protocol.ServerLive(True))
+        return json_response(protocol.ServerLive(True))
 
     async def is_server_ready(self, request: Request) -> Response:
         """Whether agents are loaded and have stepped."""
-        return _json(protocol.ServerReady(request.app.state.ready), 200 if request.app.state.ready else 503)
+        return json_response(protocol.ServerReady(request.app.state.ready), 200 if request.app.state.ready else 503)
 
     async def is_model_ready(self, request: Request) -> Response:
         """Whether an agent can be stepped."""
-        name, _ = self._find(request)
-        return _json(protocol.ModelReady(name, True))
+        name, _ = self.find(request)
+        return json_response(protocol.ModelReady(name, True))
 
     async def show_model(self, request: Request) -> Response:
         """Show an agent's inputs and outputs."""
-        name, agent = self._find(request)
+        name, agent = self.find(request)
         inputs, outputs = (
             [protocol.TensorMetadata(tensor, "FP32", [-1, size]) for tensor, size in sizes.items()]
-            for sizes in (_inputs(agent), _outputs(agent))
+            for sizes in (inputs_of(agent), outputs_of(agent))
         )
-        return _json(protocol.ModelMetadata(name, [VERSION], "onnxruntime_onnx", inputs, outputs))
+        return json_response(protocol.ModelMetadata(name, [VERSION], "onnxruntime_onnx", inputs, outputs))
 
     async def infer(self, request: Request) -> Response:
         """Take a step, stateless or of a sequence.
@@ -124,10 +126,10 @@ class OpenInference:
         Tensors that are not in the JSON follow it, little-endian; the header `Inference-Header-Content-Length` of the
         request, or of the answer, then says where the JSON ends.
         """
-        name, agent = self._find(request)
+        name, agent = self.find(request)
         body = await read_bytes(request, self.native.max_body_bytes)
         message, arrays = tensors.read(body, request.headers)
-        unknown = [wanted.name for wanted in message.outputs if wanted.name not in _outputs(agent)]
+        unknown = [wanted.name for wanted in message.outputs if wanted.name not in outputs_of(agent)]
         if unknown:
             raise Refused(f"unexpected inference output '{unknown[0]}' for model '{name}'")
         _check_inputs(name, agent, arrays)
@@ -137,9 +139,10 @@ class OpenInference:
                 outputs = _step_statelessly(name, agent, arrays)
         else:
             outputs = await self._step_sequence(name, sequence, message.parameters, arrays, request.scope["owner"])
-        return tensors.write(name, VERSION, message, outputs)
+        return tensors.write(name, VERSION, message, outputs, request.headers.get("accept-encoding", ""))
 
-    def _find(self, request: Request) -> tuple[str, OnnxAgent]:
+    def find(self, request: Request) -> tuple[str, OnnxAgent]:
+        """Return the agent that a path names, and its name."""
         name, asked = request.path_params["model"], request.path_params.get("version", VERSION)
         if name not in self.native.agents or asked != VERSION:
             served = ", ".join(self.native.agents)
@@ -161,15 +164,14 @@ class OpenInference:
         """Take one step of a sequence; begin or end it as its flags say."""
         agent = self.native.agents[name]
         start, end = (_flag(parameters, f"sequence_{which}") for which in ("start", "end"))
-        if "observation" not in arrays or "state_in" in arrays:
-            raise Refused(
-                f"a sequence of model '{name}' takes the input 'observation' and no 'state_in': the server keeps it"
-            )
+        if "observation" not in arrays:
+            raise Refused(f"a sequence of model '{name}' takes the input 'observation' at every step")
         # Ids are chosen by clients: those of one key cannot reach another key's sequence.
         key = f"sequence/{owner}/{name}/{type(sequence).__name__}/{sequence}"
         fresh = self._begin(name, parameters, arrays, owner) if start else None
 
         def act(session: Session) -> Plan:
+            _check_state(session, agent, arrays.get("state_in"))
             return plan_step(session, agent, _message(session, arrays)) or session
 
         begun, taken = time.perf_counter(), False
@@ -196,7 +198,8 @@ class OpenInference:
         return self.native.fresh(name, message, owner)
 
 
-def _inputs(agent: OnnxAgent) -> dict[str, int]:
+def inputs_of(agent: OnnxAgent) -> dict[str, int]:
+    """Return the numbers of each input."""
     return {
         "observation": agent.observation_size,
         "prev_action": agent.action_size,
@@ -205,7 +208,8 @@ def _inputs(agent: OnnxAgent) -> dict[str, int]:
     }
 
 
-def _outputs(agent: OnnxAgent) -> dict[str, int]:
+def outputs_of(agent: OnnxAgent) -> dict[str, int]:
+    """Return the numbers of each output."""
     signal = {"z": agent.signal_size} if agent.signal_size else {}
     policy = {name: agent.output_sizes[name] for name in ("action", *agent.policy_outputs)}
     return {**policy, **signal, "state_out": agent.state_size}
@@ -213,9 +217,9 @@ def _outputs(agent: OnnxAgent) -> dict[str, int]:
 
 def _check_inputs(name: str, agent: OnnxAgent, arrays: Mapping[str, np.ndarray]) -> None:
     for tensor, array in arrays.items():
-        if tensor not in _inputs(agent):
+        if tensor not in inputs_of(agent):
             raise Refused(f"unexpected inference input '{tensor}' for model '{name}'")
-        expected = [-1, _inputs(agent)[tensor]]
+        expected = [-1, inputs_of(agent)[tensor]]
         if array.ndim != 2 or array.shape[1] != expected[1] or not len(array):
             raise Refused(
                 f"unexpected shape for input '{tensor}' for model '{name}'. Expected {expected}, got {[*array.shape]}"
@@ -242,6 +246,18 @@ def _flag(parameters: Mapping[str, Any], name: str) -> bool:
     return flag
 
 
+def _check_state(session: Session, agent: OnnxAgent, state: np.ndarray | None) -> None:
+    """The server keeps a sequence's state: what is sent all the same must be that, or zeros."""
+    if state is None or not np.any(state):
+        return
+    kept = layout_of(agent).answered(session)["state_out"]
+    if not np.array_equal(state, kept):
+        raise Refused(
+            "the server keeps the state of a sequence: leave input 'state_in' out, or send zeros or the last "
+            "'state_out'. Received another state"
+        )
+
+
 def _message(session: Session, arrays: Mapping[str, np.ndarray]) -> messages.Step[Any, Any]:
     """The tensors as a step of the native API."""
     for name, array in arrays.items():
@@ -259,9 +275,9 @@ def _message(session: Session, arrays: Mapping[str, np.ndarray]) -> messages.Ste
 
 
 def _step_statelessly(name: str, agent: OnnxAgent, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    if missing := [tensor for tensor in _inputs(agent) if tensor not in arrays]:
+    if missing := [tensor for tensor in inputs_of(agent) if tensor not in arrays]:
         raise Refused(
-            f"expected {len(_inputs(agent))} inputs but got {len(arrays)} inputs for model '{name}'. Got input(s) "
+            f"expected {len(inputs_of(agent))} inputs but got {len(arrays)} inputs for model '{name}'. Got input(s) "
             f"{[*arrays]}, but missing required input(s) {missing}. With a sequence_id 'observation' is enough: the "
             "server then keeps the state"
         )

@@ -6,6 +6,7 @@ from http import HTTPMethod
 from typing import Any, TextIO
 
 import msgspec
+from starlette._utils import get_route_path
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -154,7 +155,7 @@ class Shortcut:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] == "http" and scope["method"] == "POST":
-            path = scope["path"]
+            path = get_route_path(scope)
             if path.startswith(STEP[0]) and path.endswith(STEP[1]):
                 session = path[len(STEP[0]) : -len(STEP[1])]
                 if session and "/" not in session:

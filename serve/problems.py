@@ -1,10 +1,11 @@
 """Errors as clients see them: RFC 9457 problem details."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
+from starlette._utils import get_route_path
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -112,10 +113,21 @@ def invalid_input(error: InvalidInput, members: Mapping[str, str]) -> Problem:
     return Problem(422, "invalid-input", f"`{member}` {error.reason}", f"$.{member}")
 
 
-def install(app: Starlette) -> None:
-    """Answer every error of `app` with problem details."""
+def install(app: Starlette, forms: Mapping[str, Callable[[Problem], Response]]) -> None:
+    """Answer every error of `app` with problem details.
+
+    Args:
+        app: whose errors they are.
+        forms: by the beginning of a path, how its protocol says that there is no such operation.
+    """
+
+    async def answer_http_exception(request: Request, error: Any) -> Response:
+        path = get_route_path(request.scope)
+        put = next((form for start, form in forms.items() if path.startswith(f"{start}/")), Problem.response)
+        return put(_http_problem(request, error))
+
     app.add_exception_handler(Problem, _answer_problem)
-    app.add_exception_handler(HTTPException, _answer_http_exception)
+    app.add_exception_handler(HTTPException, answer_http_exception)
     app.add_exception_handler(Exception, _answer_internal_error)
 
 
@@ -123,13 +135,13 @@ async def _answer_problem(request: Request, error: Any) -> Response:
     return error.response()
 
 
-async def _answer_http_exception(request: Request, error: Any) -> Response:
+def _http_problem(request: Request, error: HTTPException) -> Problem:
     phrase = HTTPStatus(error.status_code).phrase
     detail = f"{phrase}: {request.method} {request.url.path}. Start at GET /v1/agents."
     kind = phrase.lower().replace(" ", "-")
     allowed = _allowed(request) if error.status_code == 405 else []
     headers = {"Allow": ", ".join(allowed)} if allowed else error.headers
-    return Problem(error.status_code, kind, detail, headers=headers).response()
+    return Problem(error.status_code, kind, detail, headers=headers)
 
 
 def _allowed(request: Request) -> list[str]:

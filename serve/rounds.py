@@ -17,7 +17,7 @@ from serve.metrics import Metrics
 from serve.problems import Problem, another_version, expired_session, unknown_session
 from serve.sessions import Session
 from serve.steps import PlannedStep, take_steps
-from serve.stores import Change, Gone, Store
+from serve.stores import Change, Claim, Claimed, Gone, Store
 
 MAX_REQUESTS = 256
 """Most requests of a round."""
@@ -37,6 +37,7 @@ class Turn:
     act: Callable[[Session], Plan]
     fresh: Session | None
     end: bool
+    claim: Claim | None = None
     waiter: asyncio.Future[None] | None = None
     result: Session | Exception | None = None
     attempt: Session | None = None
@@ -71,6 +72,7 @@ class Rounds:
         *,
         fresh: Session | None = None,
         end: bool = False,
+        claim: Claim | None = None,
     ) -> Session:
         """Do something with a session, after what others do with it and before what they do next.
 
@@ -81,15 +83,17 @@ class Rounds:
                 with a later state of the session, if another process changed that meanwhile.
             fresh: a new session to act on, kept under the key whatever was there.
             end: forget the session afterwards.
+            claim: kept with a fresh session.
 
         Returns:
             What the session has become.
 
         Raises:
+            Claimed: somebody else has laid that claim.
             Problem: as `act` does; 404, 410: there is no such session (any more); 503: too many are open, or the store
                 cannot be reached.
         """
-        turn = Turn(key, owner, act, fresh, end)
+        turn = Turn(key, owner, act, fresh, end, claim)
         if self._running is None and key == self._last:
             # Whoever stepped last steps again, so nobody else is likely to be coming at this moment: begin at once.
             await self._begin(turn)
@@ -210,7 +214,7 @@ class Rounds:
     def _keep(self, turn: Turn, before: Session, after: Session, changes: list[tuple[Turn, Session, Change]]) -> None:
         """Note what is to be saved for a request."""
         turn.attempt = after
-        change = Change(turn.key, before if turn.fresh is None else None, None if turn.end else after)
+        change = Change(turn.key, before if turn.fresh is None else None, None if turn.end else after, turn.claim)
         changes.append((turn, after, change))
 
     async def _save(self, changes: list[tuple[Turn, Session, Change]]) -> None:
@@ -220,6 +224,8 @@ class Rounds:
                 _settle(turn, after)
             elif isinstance(result, Problem):
                 _settle(turn, result)
+            elif isinstance(result, Claim):
+                _settle(turn, Claimed(result))
             elif turn.conflicts < MAX_CONFLICTS:
                 turn.conflicts += 1
                 self._waiting.insert(0, turn)

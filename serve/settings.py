@@ -37,5 +37,11 @@ class Settings(AppSettings, frozen=True, kw_only=True):
     """What a process that serves is told."""
 
     workers: Count = 1
+    root_path: str = ""
+    """Path under which clients see the server, behind a proxy."""
+    forwarded_allow_ips: list[str] | None = None
+    """Addresses of proxies whose X-Forwarded-For, -Proto and -Prefix count; None to look at none of them."""
+    request_seconds: Positive = 30.0
+    """In which a request must have arrived, headers and body."""
     counts: str | None = None
     """Directory where several processes leave what they have counted."""

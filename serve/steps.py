@@ -37,7 +37,7 @@ def plan_step(session: Session, agent: OnnxAgent, message: Step[Any, Any]) -> Pl
 
     Raises:
         Problem: 409, the step is not the next one, or a retry differs from what was stepped; 422, the reward is missing
-            or came before anything was played.
+            or something else than zeros came as played before the first step.
     """
     digest = b""
     if message.step is not None:
@@ -252,10 +252,22 @@ def _check_previous(session: Session, message: Step[Any, Any]) -> None:
             f"From the second step on the previous step's reward is required. This is step {session.step + 1}.",
             "$.reward",
         )
-    if not session.played and (np.any(message.reward or 0.0) or message.action is not None):
+    if not session.played:
+        for name in ("reward", "action"):
+            _check_nothing(name, getattr(message, name))
+
+
+def _check_nothing(name: str, value: Any) -> None:
+    """At the first step nothing was played yet: the contract feeds zeros there, and so may a client."""
+    if not _is_nothing(value):
         raise Problem(
             422,
             "nothing-played-yet",
-            "The first step follows no other: send it without `action`, and with `reward` absent or 0.",
-            "$.reward" if np.any(message.reward or 0.0) else "$.action",
+            f"The first step follows no other: `action` and `reward` may be absent or zeros. Received: {name} "
+            f"{str(value)[:100]}",
+            f"$.{name}",
         )
+
+
+def _is_nothing(value: Any) -> bool:
+    return value is None or (all(map(_is_nothing, value)) if isinstance(value, list) else value == 0.0)

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 from starlette.responses import Response
 
+from serve.compression import pack
 from serve.problems import Problem
 
 HEADER = "inference-header-content-length"
@@ -80,8 +81,6 @@ def read(body: bytes, headers: Mapping[str, str]) -> tuple[InferRequest, dict[st
     Raises:
         Refused: it is no such request.
     """
-    if headers.get("content-encoding", "identity") != "identity":
-        raise Refused("Content-Encoding is not supported: send the body as it is.", 415)
     length = _header_length(headers.get(HEADER), len(body))
     try:
         message = REQUEST.decode(body[:length])
@@ -101,8 +100,18 @@ def read(body: bytes, headers: Mapping[str, str]) -> tuple[InferRequest, dict[st
     return message, arrays
 
 
-def write(name: str, version: str, message: InferRequest, outputs: Mapping[str, np.ndarray]) -> Response:
-    """Return the answer: all outputs, or those that were wanted, each as JSON or binary as was asked for."""
+def write(
+    name: str, version: str, message: InferRequest, outputs: Mapping[str, np.ndarray], accepted: str = ""
+) -> Response:
+    """Return the answer: all outputs, or those that were wanted, each as JSON or binary as was asked for.
+
+    Args:
+        name: of the agent.
+        version: of it.
+        message: the request.
+        outputs: by name.
+        accepted: the request's Accept-Encoding, by which the answer is packed if it is large.
+    """
     every = message.parameters.get("binary_data_output") is True
     wanted = message.outputs or [RequestedOutput(output) for output in outputs]
     described, blobs = [], []
@@ -116,9 +125,10 @@ def write(name: str, version: str, message: InferRequest, outputs: Mapping[str, 
             about.data = array.ravel().tolist()
         described.append(about)
     head = msgspec.json.encode(InferAnswer(name, version, described, message.id))
+    body, headers = pack(b"".join([head, *blobs]), accepted)
     if not blobs:
-        return Response(head, media_type="application/json")
-    return Response(b"".join([head, *blobs]), 200, {HEADER: str(len(head))}, "application/octet-stream")
+        return Response(body, 200, headers, "application/json")
+    return Response(body, 200, {HEADER: str(len(head)), **headers}, "application/octet-stream")
 
 
 def _check_outputs(message: InferRequest) -> None:

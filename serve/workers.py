@@ -76,21 +76,25 @@ def make_app(settings: Settings, agents: "dict[str, OnnxAgent]") -> "Starlette":
         access_log=sys.stderr if settings.access_log else None,
         counts=settings.counts,
         zoo_directory=settings.zoo,
+        root_path=settings.root_path,
+        trusted_proxies=settings.forwarded_allow_ips,
     )
 
 
 def make_config(app: "Starlette | str", settings: Settings) -> "uvicorn.Config":
     """Return how uvicorn runs the application."""
-    import uvicorn
+    from serve.deadlines import BoundedConfig
 
-    return uvicorn.Config(
+    return BoundedConfig(
         app,
+        settings.request_seconds,
         factory=isinstance(app, str),
         workers=settings.workers,
         lifespan="on",
         log_level="warning",
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # `prefix.py` reads them all
         ws_max_size=settings.max_body_bytes,
         timeout_graceful_shutdown=DRAIN_SECONDS,
     )

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import inspect
 import pickle
+import re
 import socket
 import subprocess
 import sys
@@ -139,25 +140,28 @@ def test_a_lost_answer_is_asked_for_again_and_the_step_taken_once(connect, url, 
         client.close()
 
 
-def test_other_requests_are_repeated_only_where_twice_is_as_good_as_once(connect, url, monkeypatch):
+def test_other_requests_are_repeated_too_and_nothing_is_opened_twice(agents, connect, monkeypatch):
     monkeypatch.setattr(retries, "FIRST_DELAY", 0.02)
-    with Forwarder(url) as forwarder:
+
+    def opened():
+        found = re.search(r"^nmn_sessions (\S+)", httpx.get(f"{server.url}/metrics").text, re.MULTILINE)
+        return float(found[1])
+
+    with serving(agents) as server, Forwarder(server.url) as forwarder:
+        forwarder.faults.extend([CUT, 0.0, CUT, BAD_GATEWAY, PROXY_FAILED])  # the agent's card is asked for first
         client = connect("tiny", forwarder.url)
+        assert opened() == 1
         client.step([0.5])
         for call in (client.begin_episode, client.lock, client.unlock, client.describe, client.state, client.reset):
             forwarder.faults.append(CUT)
             call()
         assert (client.steps, client.describe()["step"]) == (0, 0)
-        forwarder.faults.append(CUT)
-        with pytest.raises(NoAnswer, match=f"^No server answers at {forwarder.url} ") as lost:
-            client.fork()
-        assert lost.value.sent
-        for status, answer in {502: BAD_GATEWAY, 500: PROXY_FAILED}.items():
-            forwarder.faults.append(answer)
-            with pytest.raises(ServerError, match="no server") as refused:
-                client.fork()
-            assert (refused.value.status, refused.value.type) == (status, "")
-        assert forwarder.lost == 9
+        for number, fault in enumerate((CUT, BAD_GATEWAY, PROXY_FAILED), start=2):
+            forwarder.faults.append(fault)
+            forked = client.fork()
+            assert opened() == number and forked.session != client.session
+            forked.detach()
+        assert forwarder.lost == 14
         client.close()
 
 

@@ -33,6 +33,11 @@ def test_a_killed_server_on_sqlite_loses_doubles_and_changes_no_step():
     check(run_benchmark("durability.py", *SMALL))
 
 
+def test_opening_and_forking_that_a_kill_hits_make_one_session_each():
+    report = run_benchmark("creations.py", "--sessions", 200, "--kills", 2, "--clients", 8, "--twice", 0.2)
+    assert "- 200 sessions in" in report and ", 2 kills, " in report and report.endswith("PASSED\n")
+
+
 needs_redis = pytest.mark.skipif(
     not shutil.which("redis-server"), reason="redis-server is not installed: apt-get install redis-server"
 )

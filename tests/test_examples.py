@@ -89,6 +89,12 @@ def test_curl_steps_as_python_does(url):
         np.testing.assert_array_equal(client.last.z, np.float32(told["z"]))
 
 
+def test_a_triton_client_that_always_sends_all_inputs_steps_a_sequence(url):
+    command = [sys.executable, "examples/triton_sequence.py", "--url", url, "--steps", "50"]
+    report = json.loads(run(*command))
+    assert report["steps"] == 50 and report["largest_action"] > 0.1 and report["largest_difference"] < 1e-5
+
+
 def test_play_gives_the_scores_of_the_example(url):
     command = [sys.executable, "examples/evaluate_over_http.py", "--url", url, "--episodes", "2"]
     scores = json.loads(run(*command, "--transport", "websocket"))

@@ -100,6 +100,35 @@ def test_a_sequence_is_an_episode_in_process(triton, pair, sequence, rows):
         triton.infer("pair", tensors(**sent, observation=observation), sequence_id=sequence)
 
 
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_client_may_send_all_inputs_always(triton, pair, rows):
+    rng = np.random.default_rng(4)
+    sizes = {"observation": 2, "prev_action": 2, "prev_reward": 1, "state_in": len(pair.initial_state(1)[0])}
+    sent = {name: np.zeros((rows, size), "float32") for name, size in sizes.items()}
+    for taken in range(8):
+        flags = {"sequence_id": 71, "sequence_start": taken == 0}
+        if taken in (3, 5):
+            for name, wrong in (("state_in", sent["state_in"] + 1), ("state_in", sent["state_in"][:, :-1])):
+                with pytest.raises(InferenceServerException, match="state_in"):
+                    triton.infer("pair", tensors(**{**sent, name: wrong}), **flags)
+        expected = triton.infer("pair", tensors(**sent))
+        told = {**sent, "state_in": 0 * sent["state_in"]} if taken % 2 else sent
+        result = triton.infer("pair", tensors(**told), **flags)
+        for name in OUTPUTS:
+            np.testing.assert_array_equal(result.as_numpy(name), expected.as_numpy(name))
+        sent["prev_action"], sent["state_in"] = result.as_numpy("action"), result.as_numpy("state_out")
+        sent["observation"] = rng.standard_normal((rows, 2)).astype("float32")
+        sent["prev_reward"] = rng.standard_normal((rows, 1)).astype("float32")
+
+
+@pytest.mark.parametrize("name", ["prev_action", "prev_reward", "state_in"])
+def test_what_is_not_zero_comes_from_nowhere_at_the_start(triton, pair, name):
+    size = {"prev_action": 2, "prev_reward": 1, "state_in": len(pair.initial_state(1)[0])}[name]
+    arrays = {"observation": [[0.5, 0.5]], name: [[0.25] * size]}
+    with pytest.raises(InferenceServerException, match="zeros"):
+        triton.infer("pair", tensors(**arrays), sequence_id=72, sequence_start=True)
+
+
 def test_a_sequence_that_starts_again_starts_anew(triton):
     first = triton.infer("tiny", tensors(observation=[[0.5]]), sequence_id=5, sequence_start=True)
     triton.infer("tiny", tensors(observation=[[0.7]], prev_reward=[[1.0]]), sequence_id=5)

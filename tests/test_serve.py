@@ -282,13 +282,30 @@ def test_what_is_wrong_is_refused_of_an_agent_whose_numbers_stay_small_and_under
 
 @pytest.mark.parametrize(
     ("first", "path"),
-    [({"reward": 1.0}, "$.reward"), ({"action": [0.0]}, "$.action")],
+    [({"reward": 1.0}, "$.reward"), ({"action": [0.5]}, "$.action"), ({"reward": 0.0, "action": [-1]}, "$.action")],
 )
 def test_the_first_step_has_no_previous_one(client, first, path):
     session = open_on(client, "tiny")
     answer = client.post(f"/v1/sessions/{session}/step", json={"observation": [1.0], **first})
-    assert check_problem(answer, 422, path)["type"].endswith(":nothing-played-yet")
+    problem = check_problem(answer, 422, path)
+    assert problem["type"].endswith(":nothing-played-yet") and "Received: " in problem["detail"]
     assert step(client, session, observation=[1.0], reward=0.0)["step"] == 1
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_zeros_before_the_first_step_are_nothing(client, batch):
+    def rows(value):
+        return value if batch == 1 else [value] * batch
+
+    def first(**more):
+        session = open_on(client, "tiny", batch=batch)
+        return step(client, session, observation=rows([1.0]), **more)
+
+    told = first(reward=rows(0.0), action=rows([0.0]))
+    assert told == first() and told["step"] == 1
+    session = open_on(client, "tiny", batch=batch)
+    short = {"observation": rows([1.0]), "action": rows([0.0, 0.0])}
+    assert client.post(f"/v1/sessions/{session}/step", json=short).status_code == 422
 
 
 @pytest.mark.parametrize("media_type", [None, "text/plain", "application/x-www-form-urlencoded"])

@@ -23,8 +23,8 @@ class AgentClient(SessionClient):
     ```
 
     A step whose answer was lost is sent again until it is answered: it bears a number, by which the server takes it
-    once. So are all requests, after growing pauses, while the connection breaks, an answer takes too long or the server
-    says 502, 503 or 504; opening and forking only where nothing can have happened (no connection, 503). A Retry-After
+    once; opening and forking bear a key (`Idempotency-Key`) to the same end. So are all requests, after growing pauses,
+    while the connection breaks, an answer takes too long or the server says 502, 503 or 504. A Retry-After
     of up to 30 seconds is waited for. One client is for one thread, or one task, at a time.
 
     Shapes: O observation, A action, N environments of a `batch` above 1.

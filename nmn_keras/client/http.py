@@ -32,10 +32,12 @@ class BlockingHttp:
     def __init__(self, url: str, headers: Mapping[str, str], timeout: float):
         self._client = httpx.Client(base_url=url, headers=headers, timeout=timeout)
 
-    async def request(self, method: str, path: str, body: bytes | None = None) -> Reply:
+    async def request(
+        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Reply:
         """Send one request."""
         with _failures():
-            return _reply(self._client.request(method, path, content=body, headers=JSON if body else None))
+            return _reply(self._client.request(method, path, content=body, headers=_headers(body, headers)))
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
@@ -52,10 +54,12 @@ class AsyncHttp:
     def __init__(self, url: str, headers: Mapping[str, str], timeout: float):
         self._client = httpx.AsyncClient(base_url=url, headers=headers, timeout=timeout)
 
-    async def request(self, method: str, path: str, body: bytes | None = None) -> Reply:
+    async def request(
+        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Reply:
         """Send one request."""
         with _failures():
-            return _reply(await self._client.request(method, path, content=body, headers=JSON if body else None))
+            return _reply(await self._client.request(method, path, content=body, headers=_headers(body, headers)))
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
@@ -64,6 +68,10 @@ class AsyncHttp:
     async def close(self) -> None:
         """Give the connections back."""
         await self._client.aclose()
+
+
+def _headers(body: bytes | None, more: Mapping[str, str] | None) -> dict[str, str]:
+    return {**(JSON if body else {}), **(more or {})}
 
 
 def _reply(response: httpx.Response) -> Reply:

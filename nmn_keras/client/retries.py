@@ -25,22 +25,19 @@ def delays(retries: int) -> Iterator[float]:
         yield min(LARGEST_DELAY, FIRST_DELAY * 2**number) * random.uniform(0.5, 1.0)
 
 
-async def answered(attempt: Callable[[], Awaitable[Reply]], http: Http, retries: int, once: bool = False) -> Any:
+async def answered(attempt: Callable[[], Awaitable[Reply]], http: Http, retries: int) -> Any:
     """Return the JSON of the answer to `attempt`.
 
     Args:
-        attempt: sends the request.
+        attempt: sends the request, which may be acted upon twice or bears a key or a number against that.
         http: its `sleep` is used.
         retries: how often it is sent again at most.
-        once: whether the request must not be acted upon twice. Then it is sent again only where nothing can have
-            happened: there was no connection, or the server said 503.
 
     Raises:
         NoAnswer: none came, however often it was tried.
         ServerError: the server refused.
     """
     waits = delays(retries)
-    passing = (503,) if once else PASSING
     while True:
         failure: NoAnswer | ServerError
         try:
@@ -49,15 +46,19 @@ async def answered(attempt: Callable[[], Awaitable[Reply]], http: Http, retries:
                 return _decode(reply)
             failure = server_error(reply)
             # A 500 that is no problem of our server is a proxy's: Ray Serve's says so where a replica was killed.
-            again = reply.status in passing or (reply.status == 500 and not failure.type and not once)
+            again = reply.status in PASSING or (reply.status == 500 and not failure.type) or _in_progress(failure)
         except NoAnswer as error:
-            failure = error
-            again = not (once and error.sent)
+            failure, again = error, True
         wait = next(waits, None)
         asked = getattr(failure, "retry_after", None) or 0.0
         if not again or wait is None or asked > LONGEST_WAIT:
             raise failure
         await http.sleep(max(wait, asked))
+
+
+def _in_progress(failure: ServerError) -> bool:
+    """Whether the server is still busy with the same request, whose answer we did not wait for."""
+    return failure.status == 409 and failure.type.endswith(":request-in-progress")
 
 
 def _decode(reply: Reply) -> Any:

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -101,7 +102,7 @@ class SessionClient(ABC):
         path = f"/v1/agents/{quote(agent, safe='')}"
         self._card = await self._request("GET", path)
         opening = {name: value for name, value in self._opening.items() if value is not None}
-        return await self._request("POST", f"{path}/sessions", opening, once=True)
+        return await self._request("POST", f"{path}/sessions", opening, headers=_new_key())
 
     async def _found(self, agent: str | None, session: str) -> dict[str, Any]:
         found = _checked(await self._request("GET", _path(session)))
@@ -141,7 +142,7 @@ class SessionClient(ABC):
 
     async def _fork(self) -> dict[str, Any]:
         """Make a fork and return the arguments of a client of it."""
-        fork = await self._request("POST", f"{_path(self.session)}/fork", once=True)
+        fork = await self._request("POST", f"{_path(self.session)}/fork", headers=_new_key())
         return {**vars(self._reach), "session": fork["session"]}
 
     async def _state(self) -> dict[str, Any]:
@@ -172,15 +173,17 @@ class SessionClient(ABC):
         with contextlib.suppress(ServerError, NoAnswer):
             await answered(lambda: self._http.request("DELETE", _path(self.session)), self._http, retries=1)
 
-    async def _request(self, method: str, path: str, message: Any = None, *, once: bool = False) -> Any:
+    async def _request(
+        self, method: str, path: str, message: Any = None, *, headers: Mapping[str, str] | None = None
+    ) -> Any:
         body = None if message is None else _encode(message)
-        return await self._answered(lambda: self._http.request(method, path, body), once)
+        return await self._answered(lambda: self._http.request(method, path, body, headers))
 
-    async def _answered(self, attempt: Callable[[], Awaitable[Reply]], once: bool = False) -> Any:
+    async def _answered(self, attempt: Callable[[], Awaitable[Reply]]) -> Any:
         if self._closed:
             raise RuntimeError("The client is closed. Make another one; session=... goes on with a session.")
         try:
-            return await answered(attempt, self._http, self._reach.retries, once)
+            return await answered(attempt, self._http, self._reach.retries)
         except NoAnswer as error:
             raise NoAnswer(f"No server answers at {self._reach.url} ({error}).", error.sent) from error
 
@@ -200,6 +203,11 @@ def _checked(described: Any) -> dict[str, Any]:
         text = repr(described)[:200]
         raise ServerError(200, "", f"The answer describes no session: {text}. Is it nmn_keras that serves?")
     return described
+
+
+def _new_key() -> dict[str, str]:
+    """The header by which the server tells a request that is sent once more from another one."""
+    return {"Idempotency-Key": f'"{uuid.uuid4()}"'}
 
 
 def _path(session: str) -> str:

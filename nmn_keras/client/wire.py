@@ -4,7 +4,7 @@ The client is written once, as coroutines. A blocking connection has coroutines 
 carries a whole call through at once, without an event loop.
 """
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -25,7 +25,9 @@ class Reply:
 class Http(Protocol):
     """Sends requests. Every method raises `NoAnswer` if there is none."""
 
-    async def request(self, method: str, path: str, body: bytes | None = None) -> Reply:
+    async def request(
+        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Reply:
         """Send one request."""
 
     async def sleep(self, seconds: float) -> None:

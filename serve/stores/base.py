@@ -20,15 +20,46 @@ class Gone(Enum):
     UNKNOWN = "unknown"
 
 
+class Claim(msgspec.Struct, frozen=True):
+    """What a request that may be repeated has made.
+
+    `key`: of the request and of who sent it. `request`: digest of the request. `ends`: when it is forgotten, in seconds
+    of the store's clock. `made`: the id of what was made.
+    """
+
+    key: str
+    request: bytes
+    ends: float
+    made: str = ""
+
+
+class Claimed(Exception):
+    """A change was not kept, as its claim is another's.
+
+    Attributes:
+        claim: which is there.
+    """
+
+    def __init__(self, claim: Claim):
+        super().__init__(claim)
+        self.claim = claim
+
+
 class Change(msgspec.Struct, gc=False):
     """What one session has become.
 
     `before`: what it was when it was loaded; None where the key is taken whatever is there. `after`: None to forget it.
+    `claim`: kept with it; the change is made only if there is no claim of that key yet.
     """
 
     key: str
     before: Session | None
     after: Session | None
+    claim: Claim | None = None
+
+
+Result = bool | Problem | Claim
+"""What became of a change, see `Store.save`."""
 
 
 class Store(Protocol):
@@ -55,12 +86,19 @@ class Store(Protocol):
             Problem: 503, the store cannot be reached.
         """
 
-    async def save(self, changes: list[Change]) -> list[bool | Problem]:
+    async def claimed(self, key: str) -> Claim | None:
+        """Return the claim of that key, if there is any.
+
+        Raises:
+            Problem: 503, the store cannot be reached.
+        """
+
+    async def save(self, changes: list[Change]) -> list[Result]:
         """Keep changes of different keys.
 
         Returns:
             In their order: True, kept; False, the session has changed or gone since it was loaded; a problem (503), too
-            many are open.
+            many are open; a claim, which was there before.
 
         Raises:
             Problem: 503, the store cannot be reached.

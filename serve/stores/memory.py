@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from serve.problems import Problem
 from serve.sessions import Session
-from serve.stores.base import Change, Gone, too_many
+from serve.stores.base import Change, Claim, Gone, Result, too_many
 
 
 class MemoryStore:
@@ -29,6 +29,7 @@ class MemoryStore:
         self._clock = clock
         self._kept: dict[str, Session] = {}
         self._ends: list[tuple[float, str]] = []  # a heap: none ends before the time noted for it
+        self._claims: dict[str, Claim] = {}  # oldest first
         self._expired: dict[str, None] = {}  # the last ones, oldest first
 
     def clock(self) -> float:
@@ -40,7 +41,14 @@ class MemoryStore:
         self._forget()
         return [self._kept.get(key) or self._missing(key) for key in keys]
 
-    async def save(self, changes: list[Change]) -> list[bool | Problem]:
+    async def claimed(self, key: str) -> Claim | None:
+        """See `Store`."""
+        now = self._clock()
+        while self._claims and (oldest := next(iter(self._claims.values()))).ends <= now:
+            del self._claims[oldest.key]
+        return self._claims.get(key)
+
+    async def save(self, changes: list[Change]) -> list[Result]:
         """See `Store`."""
         return [self._save(change) for change in changes]
 
@@ -56,7 +64,15 @@ class MemoryStore:
     def _missing(self, key: str) -> Gone:
         return Gone.EXPIRED if key in self._expired else Gone.UNKNOWN
 
-    def _save(self, change: Change) -> bool | Problem:
+    def _save(self, change: Change) -> Result:
+        if change.claim is not None and (first := self._claims.get(change.claim.key)):
+            return first
+        result = self._take_over(change)
+        if change.claim is not None and result is True:
+            self._claims[change.claim.key] = change.claim
+        return result
+
+    def _take_over(self, change: Change) -> bool | Problem:
         kept = self._kept.get(change.key)
         if change.before is not None and (kept is None or kept.turn != change.before.turn):
             return False

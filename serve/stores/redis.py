@@ -6,9 +6,8 @@ import msgspec
 from redis import RedisError
 from redis.asyncio import Redis
 
-from serve.problems import Problem
 from serve.sessions import Session
-from serve.stores.base import Change, Gone, too_many, unavailable
+from serve.stores.base import Change, Claim, Gone, Result, too_many, unavailable
 
 # One hash tag: all keys are on one node of a cluster, as a script needs.
 PREFIX = "{nmn}:"
@@ -20,11 +19,18 @@ SECONDS = 5.0
 """How long the server is waited for."""
 ENCODER = msgspec.msgpack.Encoder()
 DECODER = msgspec.msgpack.Decoder(Session)
+CLAIM = msgspec.msgpack.Decoder(Claim)
 
-# KEYS: session, tombstone, open. ARGV: turn it must have ("" for any), new turn ("" to forget it), value, when it ends
-# (ms), now (ms), most sessions, how long the tombstone stays (ms), most age (ms).
-# Answers 1 kept, 0 changed or gone, -ms until the next one ends where too many are open.
+# KEYS: session, tombstone, open, claim. ARGV: turn it must have ("" for any), new turn ("" to forget it), value, when
+# it ends (ms), now (ms), most sessions, how long the tombstone stays (ms), most age (ms),
+# claim ("" for none), when it ends (ms).
+# Answers 1 kept, 0 changed or gone, -ms until the next one ends where too many are open, or the claim
+# that was there before.
 SAVE = """
+if ARGV[9] ~= '' then
+  local first = redis.call('GET', KEYS[4])
+  if first then return first end
+end
 local turn = redis.call('HGET', KEYS[1], 't')
 if ARGV[1] ~= '' and turn ~= ARGV[1] then return 0 end
 if ARGV[2] == '' then
@@ -43,6 +49,7 @@ end
 redis.call('HSET', KEYS[1], 't', ARGV[2], 'v', ARGV[3])
 redis.call('PEXPIREAT', KEYS[1], ARGV[4])
 redis.call('ZADD', KEYS[3], ARGV[4], KEYS[1])
+if ARGV[9] ~= '' then redis.call('SET', KEYS[4], ARGV[9], 'PXAT', ARGV[10]) end
 return 1
 """
 
@@ -76,13 +83,23 @@ class RedisStore:
             await self._missing(key) if v is None else DECODER.decode(v) for key, v in zip(keys, values, strict=True)
         ]
 
-    async def save(self, changes: list[Change]) -> list[bool | Problem]:
+    async def claimed(self, key: str) -> Claim | None:
+        """See `Store`."""
+        value = await _reach(self._redis.get(_claim(key)))
+        return None if value is None else CLAIM.decode(value)
+
+    async def save(self, changes: list[Change]) -> list[Result]:
         """See `Store`."""
         async with self._redis.pipeline(transaction=False) as pipeline:
             for change in changes:
                 await self._save(*self._arguments(change), client=pipeline)
             kept = await _reach(pipeline.execute())
-        return [too_many(self.max_sessions, -code / 1000) if code < 0 else code == 1 for code in kept]
+        return [self._result(answer) for answer in kept]
+
+    def _result(self, answer: int | bytes) -> Result:
+        if isinstance(answer, bytes):
+            return CLAIM.decode(answer)
+        return too_many(self.max_sessions, -answer / 1000) if answer < 0 else answer == 1
 
     async def count(self) -> int:
         """See `Store`."""
@@ -96,9 +113,9 @@ class RedisStore:
         return Gone.EXPIRED if await _reach(self._redis.exists(_tombstone(key))) else Gone.UNKNOWN
 
     def _arguments(self, change: Change) -> tuple[list[str], list]:
-        after = change.after
+        after, claim = change.after, change.claim
         ends = 0.0 if after is None else after.ends(self.max_age_seconds)
-        return [PREFIX + change.key, _tombstone(change.key), OPEN], [
+        return [PREFIX + change.key, _tombstone(change.key), OPEN, _claim("" if claim is None else claim.key)], [
             "" if change.before is None else change.before.turn,
             "" if after is None else after.turn,
             b"" if after is None else ENCODER.encode(after),
@@ -107,11 +124,17 @@ class RedisStore:
             self.max_sessions,
             TOMBSTONE_SECONDS * 1000,
             int(self.max_age_seconds * 1000),
+            b"" if claim is None else ENCODER.encode(claim),
+            0 if claim is None else int(claim.ends * 1000),
         ]
 
 
 def _tombstone(key: str) -> str:
     return f"{PREFIX}had:{key}"
+
+
+def _claim(key: str) -> str:
+    return f"{PREFIX}claim:{key}"
 
 
 async def _reach(answer):

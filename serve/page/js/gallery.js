@@ -2,6 +2,7 @@
 
 import { benchmarkOf } from "./benchmarks.js";
 import { pathOf } from "./catalogue.js";
+import { addressOf } from "./server.js";
 import { drawCurves } from "./charts/curve_chart.js";
 import { make } from "./dom.js";
 import { snippetsOf } from "./snippets.js";
@@ -43,7 +44,7 @@ export class Gallery {
   #download({ name }, file) {
     const { bytes } = this.#catalogue.published[name].files[file];
     const words = `${file} (${Math.ceil(bytes / 1000)} kB)`;
-    const link = make("a", { href: pathOf(name, file), download: `${name}-${file}` }, words);
+    const link = make("a", { href: addressOf(pathOf(name, file)), download: `${name}-${file}` }, words);
     link.addEventListener("click", async (event) => {
       if (!this.#server.key || link.href.startsWith("blob:")) return;
       event.preventDefault();
@@ -97,7 +98,7 @@ function scoreTable({ deterministic, sampled }) {
 }
 
 function fillSnippets(agent, body) {
-  const snippets = snippetsOf(agent, location.origin);
+  const snippets = snippetsOf(agent, addressOf("").slice(0, -1));
   body.replaceChildren(
     ...Object.entries(snippets).map(([language, code]) => {
       const label = `${language} for ${agent.name}`;

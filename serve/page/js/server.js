@@ -17,6 +17,11 @@ export class Refusal extends Error {
 /** Nobody answered. */
 export class Unreachable extends Error {}
 
+/** The page may stand under a prefix of another server: paths of ours begin where the page does. */
+export function addressOf(path) {
+  return new URL(`.${path}`, new URL("../../", import.meta.url)).href;
+}
+
 export class Server {
   /** The API key, if the server needs one. It is kept here alone, in memory. */
   key = "";
@@ -34,7 +39,7 @@ export class Server {
     const headers = { ...options.headers, ...(this.key && { Authorization: `Bearer ${this.key}` }) };
     let response;
     try {
-      response = await fetch(path, { ...options, headers });
+      response = await fetch(addressOf(path), { ...options, headers });
     } catch {
       throw new Unreachable("The server does not answer.");
     }
@@ -44,7 +49,7 @@ export class Server {
 
   /** A WebSocket cannot have headers; the key travels as a subprotocol. */
   socket(path) {
-    const url = new URL(path, location.href);
+    const url = new URL(addressOf(path));
     url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
     return new WebSocket(url, this.key ? ["nmn", `bearer.${this.key}`] : []);
   }
