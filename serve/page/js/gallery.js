@@ -28,7 +28,7 @@ export class Gallery {
     const files = FILES.filter((file) => this.#catalogue.published[agent.name]?.files[file]);
     const parts = [
       make("h3", {}, agent.name),
-      make("p", {}, `${benchmarkOf(agent.env_id)?.title ?? agent.env_id}. ${KINDS[agent.kind] ?? ""}`),
+      make("p", {}, `${benchmarkOf(agent)?.title ?? agent.env_id}. ${KINDS[agent.kind] ?? ""}`),
     ];
     const scores = this.#catalogue.published[agent.name]?.scores;
     if (scores) parts.push(scoreTable(scores));
@@ -97,7 +97,7 @@ function scoreTable({ deterministic, sampled }) {
 }
 
 function fillSnippets(agent, body) {
-  const snippets = snippetsOf(agent, location.origin);
+  const snippets = snippetsOf(agent, new URL(".", document.baseURI).href.replace(/\/$/, ""));
   body.replaceChildren(
     ...Object.entries(snippets).map(([language, code]) => {
       const label = `${language} for ${agent.name}`;

@@ -17,6 +17,7 @@ export class Refusal extends Error {
 /** Nobody answered. */
 export class Unreachable extends Error {}
 
+/** Paths are relative, so that the page works below a proxy's prefix too. */
 export class Server {
   /** The API key, if the server needs one. It is kept here alone, in memory. */
   key = "";
@@ -44,7 +45,7 @@ export class Server {
 
   /** A WebSocket cannot have headers; the key travels as a subprotocol. */
   socket(path) {
-    const url = new URL(path, location.href);
+    const url = new URL(path, document.baseURI);
     url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
     return new WebSocket(url, this.key ? ["nmn", `bearer.${this.key}`] : []);
   }
