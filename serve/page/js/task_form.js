@@ -57,7 +57,7 @@ function physicsForm(name, { hidden, ranges, taskBounds }) {
     if (!always && !hidden.includes(index)) return [];
     const low = Math.min(taskBounds.low[index], ranges[index][0]);
     const high = Math.max(taskBounds.high[index], ranges[index][1]);
-    return [{ legend, help, fields: [{ label: unit, index, low, high, step: 0.01, words, plain: true }] }];
+    return [{ legend: `${legend} (${unit})`, help, fields: [{ label: "hidden", index, low, high, step: 0.01, words, plain: true }] }];
   });
 }
 

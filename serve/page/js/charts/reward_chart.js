@@ -40,8 +40,9 @@ export class RewardChart {
 
   /** Room below for the ticks. */
   #range(low, high) {
-    const [bottom, top] = [Math.min(low ?? 0, 0), Math.max(high ?? 0, this.optimum ?? 0, this.ticks ? 1 : 0.1)];
-    return [bottom - (this.ticks ? 0.22 : 0.06) * (top - bottom), top + 0.1 * (top - bottom)];
+    if (!this.ticks) return [1.06 * Math.min(low ?? 0, -1), 0.06 * Math.max(-(low ?? 0), 1)]; // costs alone
+    const [bottom, top] = [Math.min(low ?? 0, 0), Math.max(high ?? 0, this.optimum ?? 0, 1)];
+    return [bottom - 0.22 * (top - bottom), top + 0.1 * (top - bottom)];
   }
 
   #drawTicks(plot) {

@@ -18,7 +18,7 @@ export class TimeChart {
       ...sizeOf(holder),
       legend: { show: false },
       cursor: { show: false },
-      padding: [labelled ? 34 : 8, 10, 0, 0],
+      padding: [labelled ? 32 : 8, 10, 0, 0],
       series: [{}, ...series],
       axes: [axis(), axis({ size: 46 })],
       scales: { x: { time: false, range: (_, __, last) => spanOf(last) }, ...extra.scales },

@@ -7,7 +7,7 @@ import { Floaters } from "./floaters.js";
 
 const MARGIN = 30;
 /** Height of the track, as a share of the canvas. */
-const TRACK = 0.8;
+const TRACK = 0.76;
 const CART = { width: 0.56, height: 0.26 };
 /** Pixels within which the pole's end is held. */
 const HOLD = 30;
@@ -16,7 +16,7 @@ const GHOSTS = 6;
 const APART = 3;
 
 export class CartPoleView {
-  flat = true;
+  flat = false;
   floaters = new Floaters();
 
   constructor(canvas, world) {

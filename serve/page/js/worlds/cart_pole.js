@@ -25,6 +25,7 @@ const WORLD = {
   view: "cart-pole",
   observationSize: 4,
   choices: 2,
+  stepReward: 1,
   /** The cart stays within it, the pole within an angle, or the pole falls. */
   xMax: 2.4,
   thetaMax: (12 * 2 * Math.PI) / 360,

@@ -29,7 +29,7 @@ const WORLD = {
   choices: null,
   draws: { task: ATTRIBUTES.length, start: 2, step: 0 },
   /** Bounds of what a visitor may set. */
-  taskBounds: { low: [0.3, 0.3, 1, 0.1], high: [1.8, 2, 15, STRONGEST] },
+  taskBounds: { low: [0.3, 0.3, 1, 0.1], high: [1.6, 2, 15, STRONGEST] },
 
   /** Hanging or standing anywhere, turning slowly. */
   start(task, draws) {
