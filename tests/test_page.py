@@ -283,7 +283,7 @@ def test_a_killed_server_is_said_and_its_session_resumed(visit, tmp_path, store)
             assert "empty memory" in page.inner_text("#condition")
         play_to(page, before + 5)
         page.click("#play")
-            assert page.locator("#marks li").all_inner_texts() == (
+        assert page.locator("#marks li").all_inner_texts() == (
             [] if store == "sqlite" else [f"after step {before}: memory lost"]
         )
     finally:
@@ -458,7 +458,7 @@ def test_a_reload_after_the_session_expired_says_so(visit):
         play_to(page, before + 1)
 
 
-@pytest.mark.parametrize(("size", "scheme"), itertools.product(SIZES, ["light", "dark"]))
+@pytest.mark.parametrize(("size", "scheme"), list(itertools.product(SIZES, ["light", "dark"])))
 def test_the_page_fits_its_screen(visit, url, axe, size, scheme):
     width, height = SIZES[size]
     page = visit(url, viewport={"width": width, "height": height}, color_scheme=scheme)

@@ -254,7 +254,8 @@ def test_parameters_are_drawn_in_their_ranges_and_unknown_ones_have_no_world():
     blind = card_of("Pendulum-v1", {})
     blind["observation"] = {"low": [None] * 2}
     steps = [{"task": [0.5, 1, 0.1, 10], "action": [0]}]
-    asked = [{"card": card, "start": [0.5] * 4, "steps": steps} for card in (card_of("CartPole-v1", known), *unknown, blind)]
+    cards = [card_of("CartPole-v1", known), *unknown, blind]
+    asked = [{"card": card, "start": [0.5] * 4, "steps": steps} for card in cards]
     found, *others = play_in_node({"physics": asked})["physics"]
     assert found["drawn"] == pytest.approx([0.5625, 1.0, 0.1, 7.5])
     assert others == [None] * 3
