@@ -66,7 +66,7 @@ def visit(browser):
     yield open_page
     for context in contexts:
         context.close()
-    away = re.compile("ERR_CONNECTION|WebSocket connection to|status of (401|404)")
+    away = re.compile("ERR_CONNECTION|WebSocket connection to|status of (401|404|410)")
     assert not [error for error in errors if not away.search(error)]
 
 
