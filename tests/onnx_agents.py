@@ -29,6 +29,7 @@ class TinyAgent:
     env_id: str = "nmn_keras/MovingTarget-v0"
     seed: int = 0
     high: float = 20.0
+    env_kwargs: dict = field(default_factory=dict)
     weights: dict[str, np.ndarray] = field(init=False)
 
     def __post_init__(self):
@@ -69,7 +70,7 @@ class TinyAgent:
             {"part": "memory", "offset": self.observation, "size": HIDDEN},
         ]
         values = {
-            "env_kwargs": {},
+            "env_kwargs": self.env_kwargs,
             "observation_low": [None] * self.observation,
             "observation_high": [5.0] * self.observation,
             "action_low": [None if math.isinf(self.high) else -self.high] * self.action,
@@ -175,7 +176,7 @@ def write_zoo(directory: Path, *agents: TinyAgent) -> Path:
         digest = hashlib.sha256(content).hexdigest()
         entries[agent.name] = {
             "env_id": agent.env_id,
-            "env_kwargs": {},
+            "env_kwargs": agent.env_kwargs,
             "kind": "nmn",
             "files": {"policy.onnx": {"sha256": digest, "bytes": len(content)}},
         }

@@ -1,5 +1,6 @@
 """The live page in a real browser against a real server with the published agents."""
 
+import itertools
 import re
 import shutil
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 import time
+from pathlib import Path
 
 import httpx
 import pytest
@@ -29,6 +31,8 @@ AXE = "axe-core@4.10.3"
 FASTEST = "End"
 """The key that moves a slider to its right end."""
 KNOWS = "Player that knows the task"
+ARTEFACTS = Path(__file__).parent / "artefacts"
+SIZES = {"phone": (390, 844), "tablet": (820, 1180), "desktop": (1280, 800)}
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +55,7 @@ def visit(browser):
     contexts, errors = [], []
 
     def open_page(url, **settings):
-        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **settings})
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **settings})
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: message.type in ("error", "warning") and errors.append(message.text))
@@ -62,7 +66,7 @@ def visit(browser):
     yield open_page
     for context in contexts:
         context.close()
-    away = re.compile("ERR_CONNECTION|WebSocket connection to|status of (401|404)")
+    away = re.compile("ERR_CONNECTION|WebSocket connection to|status of (401|404|410)")
     assert not [error for error in errors if not away.search(error)]
 
 
@@ -113,7 +117,6 @@ def test_an_agent_adapts_fails_while_frozen_and_recovers(visit, url):
     frozen = steps(page)
     until(page, lambda: steps(page) > frozen + 60 and mean_reward(page) > 8.0)
     page.click("#play")
-    page.click("summary >> text=What you did")
     done = page.inner_text("#marks")
     assert re.search(r"z frozen[\s\S]*targets swapped[\s\S]*z freed", done)
 
@@ -140,7 +143,6 @@ def test_two_players_meet_one_world_that_can_be_changed(visit, url):
     assert page.locator("#task output").nth(2).inner_text() == before[2]
     page.click("#new-episode")
     page.click("#step")
-    page.click("summary >> text=What you did")
     assert re.search(r"target moved[\s\S]*target moved[\s\S]*new episode", page.inner_text("#marks"))
 
 
@@ -162,6 +164,7 @@ def test_the_other_worlds_are_played(visit, url, benchmark):
     page.select_option("#agent", f"{benchmark}-rnn")
     until(page, lambda: f"{benchmark}-rnn" in page.inner_text("#readout"))
     assert page.is_disabled("#lock") and page.is_hidden("#inside")  # it has no signal
+    assert "None of the players has this signal" in page.inner_text("#signal")
     page.click("#play")
 
 
@@ -280,7 +283,6 @@ def test_a_killed_server_is_said_and_its_session_resumed(visit, tmp_path, store)
             assert "empty memory" in page.inner_text("#condition")
         play_to(page, before + 5)
         page.click("#play")
-        page.click("summary >> text=What you did")
         assert page.locator("#marks li").all_inner_texts() == (
             [] if store == "sqlite" else [f"after step {before}: memory lost"]
         )
@@ -380,3 +382,101 @@ def test_axe_finds_nothing_serious(visit, url, axe, scheme):
     serious = [(rule["id"], [node["html"] for node in rule["nodes"]][:3]) for rule in found]
     assert not serious
     assert page.evaluate("document.documentElement.scrollWidth") <= 390  # nothing sticks out of a phone
+
+
+@pytest.fixture(scope="module")
+def physics_url(tmp_path_factory):
+    """A server of untrained agents, one that hides physics of each kind and one of a world that the page has not."""
+    hidden = "nmn_keras/HiddenParameters-v0"
+    agents = [
+        TinyAgent("rod", 3, 1, hidden, high=2.0, env_kwargs={"env": "Pendulum-v1", "parameters": {"l": [0.6, 1.4]}}),
+        TinyAgent("plain-rod", 3, 1, "Pendulum-v1", high=2.0),
+        TinyAgent("elsewhere", 3, 1, hidden, env_kwargs={"env": "Pendulum-v1", "parameters": {"dt": [0.1, 0.2]}}),
+    ]
+    with serving(write_zoo(tmp_path_factory.mktemp("physics") / "zoo", *agents)) as server:
+        yield server.url
+
+
+def test_physics_change_while_a_rod_is_turned(visit, physics_url):
+    page = visit(physics_url)
+    play_to(page, 5)
+    assert page.locator("#agent option").all_inner_texts() == ["plain-rod (neuromodulated)", "rod (neuromodulated)"]
+    page.select_option("#agent", "rod")
+    until(page, lambda: page.inner_text("#readout").startswith("Step") and "rod:" in page.inner_text("#readout"))
+    page.click("#play")
+    length = number(page.locator("#task output").first.inner_text())
+    assert 0.6 <= length <= 1.4
+    page.click("#swap")
+    until(page, lambda: page.locator("#task output").first.inner_text() == ("1.40" if length <= 1.0 else "0.60"))
+    page.focus("#task input >> nth=1")
+    page.keyboard.press("Home")
+    until(page, lambda: page.locator("#task output").nth(1).inner_text() == "0.10")
+    assert page.locator("#marks li").all_inner_texts()[0].endswith("length changed")
+    picture = page.locator("#views canvas").screenshot()
+    page.click("#step")
+    until(page, lambda: page.locator("#views canvas").screenshot() != picture)
+
+
+def test_a_reload_goes_on_with_its_session(visit, url):
+    page = visit(url)
+    page.press("#speed", FASTEST)
+    play_to(page, 80)
+    page.click("#lock")
+    until(page, lambda: page.get_attribute("#lock", "aria-pressed") == "true")
+    page.click("#play")
+    page.wait_for_timeout(300)
+    before = page.inner_text("#readout"), page.locator("#task output").all_inner_texts()
+    assert "z frozen" in before[0]
+    page.reload()
+    ready(page)
+    assert (page.inner_text("#readout"), page.locator("#task output").all_inner_texts()) == before
+    step = steps(page)
+    assert f"remembers its {step} steps" in page.inner_text("#condition")
+    assert page.get_attribute("#lock", "aria-pressed") == "true" and page.inner_text("#lock") == "Free z"
+    assert "z frozen" in page.inner_text("#marks") and page.inner_text("#play") == "Play"
+    page.click("#play")
+    play_to(page, step + 30)
+    page.reload()  # also in the middle of steps
+    play_to(page, step + 60)
+    assert "remembers" in page.inner_text("#condition") and page.inner_text("#play") == "Pause"
+
+
+def test_a_reload_after_the_session_expired_says_so(visit):
+    with serving(zoo.directory(), "--ttl-seconds", "1", "--agents", "b1-nmn") as server:
+        page = visit(server.url)
+        play_to(page, 3)
+        page.click("#play")
+        page.wait_for_timeout(300)
+        before = steps(page)
+        page.wait_for_timeout(1500)
+        page.reload()
+        ready(page)
+        assert page.get_attribute("#condition", "data-state") == "forgotten"
+        assert "empty memory" in page.inner_text("#condition") and steps(page) == before
+        assert "memory lost" in page.inner_text("#marks")
+        page.click("#step")
+        play_to(page, before + 1)
+
+
+@pytest.mark.parametrize(("size", "scheme"), list(itertools.product(SIZES, ["light", "dark"])))
+def test_the_page_fits_its_screen(visit, url, axe, size, scheme):
+    width, height = SIZES[size]
+    page = visit(url, viewport={"width": width, "height": height}, color_scheme=scheme)
+    page.press("#speed", FASTEST)
+    play_to(page, 150)
+    page.click("#play")
+    page.evaluate("document.activeElement.blur()")
+    page.wait_for_timeout(300)
+    ARTEFACTS.mkdir(exist_ok=True)
+    page.screenshot(path=ARTEFACTS / f"page-{size}-{scheme}.png")
+    boxes = [page.locator(part).bounding_box() for part in ("#views", "#meddle", "#reward-chart", "#signal-chart")]
+    if size == "desktop":
+        assert all(box["y"] + box["height"] <= height for box in boxes)
+        one_line = page.locator("header").bounding_box()["height"]
+        assert one_line < 50
+    else:
+        assert all(above["y"] + above["height"] < below["y"] for above, below in itertools.pairwise(boxes))
+        assert boxes[0]["y"] + 200 < height
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.evaluate(axe)
+    assert page.evaluate("axe.run().then(({violations}) => violations.map(({id}) => id))") == []

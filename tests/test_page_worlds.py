@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import gymnasium
 import h5py
 import numpy as np
 import pytest
@@ -196,3 +197,65 @@ def test_an_agent_loses_no_step_with_its_connection():
     script = SCRIPT.parent / "remote_agent.test.mjs"
     done = subprocess.run([NODE, "--test", script], capture_output=True, text=True, timeout=180)
     assert done.returncode == 0 and "# pass 8" in done.stdout, done.stdout
+
+
+def card_of(env_id, parameters):
+    """What the server says of an agent for an environment with hidden parameters."""
+    sizes, seen = ([2], 4) if env_id == "CartPole-v1" else (None, 3)
+    told = {"env": env_id, "parameters": parameters}
+    box = {"observation": {"low": [None] * seen}, "action": {"sizes": sizes}}
+    return {"env_id": "nmn_keras/HiddenParameters-v0", "env_kwargs": told, **box}
+
+
+def set_physics(env, env_id, task):
+    """The attributes of a task, and what Gymnasium derives of them when it makes the environment."""
+    if env_id == "Pendulum-v1":
+        env.l, env.m, env.g, env.max_torque = task
+        return
+    env.length, env.masscart, env.masspole, env.force_mag = task
+    env.total_mass = env.masspole + env.masscart
+    env.polemass_length = env.masspole * env.length
+
+
+@pytest.mark.parametrize("env_id", ["Pendulum-v1", "CartPole-v1"])
+def test_hidden_physics_are_those_of_gymnasium(env_id):
+    env, rng = gymnasium.make(env_id).unwrapped, np.random.default_rng(0)
+    usual = np.array([1.0, 1.0, 10.0, 2.0] if env_id == "Pendulum-v1" else [0.5, 1.0, 0.1, 10.0])
+    tasks = [usual * rng.uniform(0.6, 1.4, 4) for _ in range(8)]
+    start = rng.random(4)
+    steps = []
+    for number in range(400):  # the pole leans where a push helps, and falls now and then
+        action = [float(rng.uniform(-3, 3))] if env_id == "Pendulum-v1" else [int(rng.random() < 0.5)]
+        steps.append({"task": tasks[number // 50].tolist(), "action": action})
+    asked = {"card": card_of(env_id, {}), "start": start.tolist(), "steps": steps}
+    played = play_in_node({"physics": [asked]})["physics"][0]["played"]
+    env.reset(seed=0)
+    falls = 0
+    for before, after, step in zip(played, played[1:], steps, strict=False):
+        set_physics(env, env_id, step["task"])
+        env.state = np.array(before["position"][: 2 if env_id == "Pendulum-v1" else 4])
+        env.steps_beyond_terminated = None
+        action = step["action"][0] if env_id == "CartPole-v1" else np.array(step["action"])
+        observation, reward, terminated, _, _ = env.step(action)
+        assert after["reward"] == pytest.approx(reward, rel=1e-9)
+        assert after.get("ended", False) == terminated
+        if terminated:
+            falls += 1
+            np.testing.assert_allclose(after["position"], [*(0.05 * (2 * start - 1)), 0.0])
+        else:
+            np.testing.assert_allclose(after["observation"], observation, atol=1e-6)
+            np.testing.assert_allclose(after["position"][: len(env.state)], env.state, atol=1e-12)
+    assert (falls > 5) == (env_id == "CartPole-v1")
+
+
+def test_parameters_are_drawn_in_their_ranges_and_unknown_ones_have_no_world():
+    known = {"unwrapped.length": [0.25, 1.5], "force_mag": [5.0, 15.0]}
+    unknown = [card_of("CartPole-v1", {"gravity": [1, 2]}), card_of("Acrobot-v1", {})]
+    blind = card_of("Pendulum-v1", {})
+    blind["observation"] = {"low": [None] * 2}
+    steps = [{"task": [0.5, 1, 0.1, 10], "action": [0]}]
+    cards = [card_of("CartPole-v1", known), *unknown, blind]
+    asked = [{"card": card, "start": [0.5] * 4, "steps": steps} for card in cards]
+    found, *others = play_in_node({"physics": asked})["physics"]
+    assert found["drawn"] == pytest.approx([0.5625, 1.0, 0.1, 7.5])
+    assert others == [None] * 3

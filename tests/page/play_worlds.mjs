@@ -8,7 +8,7 @@ import { Experiment } from "../../serve/page/js/experiment.js";
 import { flyStraight, lookAhead } from "../../serve/page/js/known_task/policies.js";
 import { solve } from "../../serve/page/js/known_task/solve.js";
 import { gainsOf, readModulation } from "../../serve/page/js/modulation.js";
-import { WORLDS } from "../../serve/page/js/worlds/index.js";
+import { worldOf, WORLDS } from "../../serve/page/js/worlds/index.js";
 
 /** Positions, rewards and observations of given actions; the position is the world's own from step to step. */
 function playWorld({ envId, taskDraws, startDraws, steps }) {
@@ -23,6 +23,20 @@ function playWorld({ envId, taskDraws, startDraws, steps }) {
     played.push({ ...outcome, observation: world.observation(position, task) });
   }
   return played;
+}
+
+/** Positions, rewards and observations in a world of hidden physics, each step from the position before. */
+function playPhysics({ card, start, steps }) {
+  const world = worldOf(card);
+  if (world === null) return null;
+  let position = world.start(steps[0].task, start);
+  const played = [{ position, observation: world.observation(position) }];
+  for (const { task, action } of steps) {
+    const outcome = world.step(position, task, action, start);
+    position = outcome.position;
+    played.push({ ...outcome, observation: world.observation(position) });
+  }
+  return { drawn: world.task([0.25, 0.25, 0.25, 0.25]), played };
 }
 
 async function playBayes({ steps }) {
@@ -78,6 +92,7 @@ function computeGains({ file, signals }) {
 
 const asked = JSON.parse(readFileSync(0, "utf8"));
 const answer = { worlds: asked.worlds?.map(playWorld) };
+if (asked.physics) answer.physics = asked.physics.map(playPhysics);
 if (asked.bayes) answer.bayes = await Promise.all(asked.bayes.map(playBayes));
 if (asked.known) answer.known = asked.known.map(playKnownTask);
 if (asked.gains) answer.gains = asked.gains.map(computeGains);

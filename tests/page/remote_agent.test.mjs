@@ -18,7 +18,7 @@ class FakeServer {
 
   async request(method, path) {
     if (this.refusal) throw this.refusal;
-    const [, , kind, name, verb] = path.split("/");
+    const [, kind, name, verb] = path.split("/");
     if (kind === "agents") {
       this.opened += 1;
       this.sessions.set(`s${this.opened}`, { step: 0, last: null, locked: false });

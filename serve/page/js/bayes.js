@@ -10,8 +10,8 @@ const EDGE = 1e-4;
 
 /** An actor like those of the server: `step` takes an observation and the reward of the step before. */
 export class BayesPlayer {
-  constructor() {
-    this.reset();
+  constructor(kept = null) {
+    this.memory = kept;
   }
 
   async open() {}
@@ -22,6 +22,10 @@ export class BayesPlayer {
 
   async step(observation, reward) {
     return { action: [this.play(observation[0], reward)] };
+  }
+
+  keep() {
+    return this.memory;
   }
 
   close() {}

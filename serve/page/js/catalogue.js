@@ -13,8 +13,8 @@ export class Catalogue {
 
   /** The served agents, and the published files of each by name. */
   async load() {
-    this.agents = (await this.#server.request("GET", "/v1/agents")).agents;
-    this.published = (await this.#server.request("GET", "/zoo/index.json")).agents;
+    this.agents = (await this.#server.request("GET", "v1/agents")).agents;
+    this.published = (await this.#server.request("GET", "zoo/index.json")).agents;
   }
 
   /** An agent's scores, null where there are none. */
@@ -52,5 +52,5 @@ export class Catalogue {
 }
 
 export function pathOf(name, file) {
-  return `/zoo/${name}/${file}`;
+  return `zoo/${name}/${file}`;
 }

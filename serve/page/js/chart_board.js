@@ -5,24 +5,28 @@ import { RewardChart } from "./charts/reward_chart.js";
 import { SignalChart } from "./charts/signal_chart.js";
 import { byId, fillSelect, make } from "./dom.js";
 
+const SIGNAL = "One line per dimension: what the memory steers the acting network by.";
+const NO_SIGNAL = "None of the players has this signal; neuromodulated agents do.";
+
 export class ChartBoard {
   #charts;
   #heat = null;
   #marked = 0;
 
   /** `optimum` is the reward per step of who knows the task, null where unknown. */
-  constructor(experiment, { optimum, signalSize }) {
+  constructor(experiment, { optimum, signalSize, benchmark }) {
     this.experiment = experiment;
     const { history, actors, world } = experiment;
-    this.#charts = [new RewardChart(byId("reward-chart"), history, { optimum, usual: world.stepReward })];
+    this.#charts = [new RewardChart(byId("reward-chart"), history, { optimum, usual: world.stepReward, ticks: !benchmark.noTicks })];
     const modulated = actors.findIndex(({ kind }) => kind === "nmn");
     byId("inside").hidden = modulated < 0;
     const layers = actors[modulated]?.layers ?? [];
-    byId("heat-figure").hidden = layers.length === 0;
+    if (layers.length === 0) byId("inside").hidden = true;
+    byId("signal-words").textContent = modulated < 0 ? NO_SIGNAL : SIGNAL;
     if (modulated >= 0) this.#charts.push(new SignalChart(byId("signal-chart"), history, modulated, signalSize));
     if (layers.length > 0) this.#addHeatMap(modulated, layers);
     byId("marks").replaceChildren();
-    this.#explain(optimum);
+    this.#explain(optimum, benchmark);
   }
 
   show() {
@@ -66,13 +70,16 @@ export class ChartBoard {
     return `${(1 - reach).toFixed(1).replace("-", "−")} and less (blue), 1 (white), ${(1 + reach).toFixed(1)} and more (red)`;
   }
 
-  #explain(optimum) {
+  #explain(optimum, { shown, noTicks }) {
     const { history, actors } = this.experiment;
+    byId("reward-title").textContent = shown?.title ?? "Reward per step";
+    const ticks = noTicks ? "" : " The ticks below it are single rewards, high for good, low for bad.";
+    const line = optimum === null ? "" : " Dotted is what a player that knows the task earns, a mean over tasks.";
     byId("reward-caption").textContent =
-      `Mean of the last ${history.averaged} steps; the ticks below are single rewards, high for good, low for bad.`;
+      shown?.caption ?? `The chart of the reward shows the mean of the last ${history.averaged} steps.${ticks}${line}`;
     const keys = actors.map(({ name }, index) => make("span", { class: index ? "key second" : "key" }, name));
     if (optimum !== null) {
-      const words = `a player that knows the task: ${optimum.toFixed(1)}, mean over tasks`;
+      const words = `who knows the task: ${optimum.toFixed(1)}`;
       keys.push(make("span", { class: "key optimum" }, words));
     }
     byId("reward-legend").replaceChildren(...keys);

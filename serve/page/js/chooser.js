@@ -1,6 +1,6 @@
 // The three selects: world, agent, and who plays beside it.
 
-import { BENCHMARKS } from "./benchmarks.js";
+import { BENCHMARKS, benchmarkOf } from "./benchmarks.js";
 import { byId, fillSelect } from "./dom.js";
 
 const NOBODY = "";
@@ -8,20 +8,27 @@ const DEFAULT = "b3";
 const KINDS = { nmn: "neuromodulated", rnn: "recurrent", film: "FiLM", hyper: "hypernetwork" };
 
 export class Chooser {
-  /** `onChoose` is called with `{benchmark, players}`, names of one or two players. */
+  /**
+   * `onChoose` is called with `{benchmark, players}`, names of one or two players, and at the start with the run that is
+   * to go on, null if there is none.
+   */
   constructor(agents, onChoose) {
     this.agents = agents;
     this.onChoose = onChoose;
-    const served = BENCHMARKS.filter(({ envId }) => agents.some((agent) => agent.env_id === envId));
+    const served = BENCHMARKS.filter((benchmark) => agents.some((agent) => benchmarkOf(agent) === benchmark));
     const chosen = served.find(({ name }) => name === DEFAULT) ?? served[0];
-    fillSelect(byId("benchmark"), served.map(({ name, title }) => [name, `${name}: ${title}`]), chosen.name);
+    fillSelect(byId("benchmark"), served.map(({ name, title }) => [name, /^b\d$/.test(name) ? `${name}: ${title}` : title]), chosen.name);
     byId("benchmark").addEventListener("change", () => this.#changeBenchmark());
     byId("agent").addEventListener("change", () => this.#changeAgent());
     byId("rival").addEventListener("change", () => this.#choose());
   }
 
-  start() {
-    this.#changeBenchmark();
+  /** `kept` is of `Lab.keep`; where its players are not served any more, another run begins. */
+  start(kept) {
+    const first = byId("benchmark").value;
+    if (kept && this.#set(kept)) return this.onChoose(this.#choice, kept);
+    byId("benchmark").value = first;
+    return this.#changeBenchmark();
   }
 
   get benchmark() {
@@ -29,9 +36,10 @@ export class Chooser {
   }
 
   get #players() {
-    const fitting = this.agents.filter(({ env_id: envId }) => envId === this.benchmark.envId);
+    const fitting = this.agents.filter((agent) => benchmarkOf(agent) === this.benchmark);
     const named = fitting.map(({ name, kind }) => [name, `${name} (${KINDS[kind] ?? kind})`]);
-    return [...named, [this.benchmark.theory, `${this.benchmark.theory} (theory)`]];
+    const { theory } = this.benchmark;
+    return theory ? [...named, [theory, `${theory} (theory)`]] : named;
   }
 
   #changeBenchmark() {
@@ -43,15 +51,34 @@ export class Chooser {
   }
 
   #changeAgent() {
-    const others = this.#players.filter(([name]) => name !== byId("agent").value);
+    const others = this.#others;
     const before = byId("rival").value;
     const kept = others.some(([name]) => name === before) ? before : NOBODY;
-    fillSelect(byId("rival"), [[NOBODY, "nobody"], ...others], kept);
+    fillSelect(byId("rival"), others, kept);
     this.#choose();
   }
 
-  #choose() {
+  /** Set the selects as they were. Gives whether all of it is still to be had. */
+  #set({ benchmark, players: [agent, rival = NOBODY] }) {
+    byId("benchmark").value = benchmark;
+    if (!this.benchmark) return false;
+    fillSelect(byId("agent"), this.#players, agent);
+    fillSelect(byId("rival"), this.#others, rival);
+    byId("story").textContent = this.benchmark.story;
+    return byId("agent").value === agent && byId("rival").value === rival;
+  }
+
+  /** Who may play beside the agent chosen. */
+  get #others() {
+    return [[NOBODY, "nobody"], ...this.#players.filter(([name]) => name !== byId("agent").value)];
+  }
+
+  get #choice() {
     const players = [byId("agent").value, byId("rival").value].filter((name) => name !== NOBODY);
-    this.onChoose({ benchmark: this.benchmark, players });
+    return { benchmark: this.benchmark, players };
+  }
+
+  #choose() {
+    this.onChoose(this.#choice, null);
   }
 }

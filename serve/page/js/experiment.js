@@ -8,14 +8,23 @@ export class Experiment {
   #drawn = 0;
   #queue = Promise.resolve();
 
-  constructor({ world, actors, seed, averaged }) {
+  /** `kept` is what `keep` of an experiment before gave; its actors have to be kept ones too. */
+  constructor({ world, actors, seed, averaged, kept = null }) {
     Object.assign(this, { world, actors });
-    this.#seed = seed;
-    this.steps = 0;
-    this.marks = [];
-    this.history = new History(actors, averaged);
-    this.#face(world.task(this.#draw(world.draws.task)));
-    this.#place();
+    this.#seed = kept?.seed ?? seed;
+    this.#drawn = kept?.drawn ?? 0;
+    this.steps = kept?.steps ?? 0;
+    this.marks = kept?.marks ?? [];
+    this.history = new History(actors, averaged, kept?.history);
+    this.#face(kept?.task ?? world.task(this.#draw(world.draws.task)));
+    if (!kept) this.#place();
+  }
+
+  /** What another experiment needs to go on where this one is, also in the middle of a step. */
+  keep() {
+    const { steps, marks, task } = this;
+    const actors = this.actors.map((actor) => actor.keep());
+    return { seed: this.#seed, drawn: this.#drawn, steps, marks, task, actors, history: this.history.keep() };
   }
 
   get locked() {

@@ -29,7 +29,7 @@ export class Gallery {
     const files = FILES.filter((file) => this.#catalogue.published[agent.name]?.files[file]);
     const parts = [
       make("h3", {}, agent.name),
-      make("p", {}, `${benchmarkOf(agent.env_id)?.title ?? agent.env_id}. ${KINDS[agent.kind] ?? ""}`),
+      make("p", {}, `${benchmarkOf(agent)?.title ?? agent.env_id}. ${KINDS[agent.kind] ?? ""}`),
     ];
     const scores = this.#catalogue.published[agent.name]?.scores;
     if (scores) parts.push(scoreTable(scores));

@@ -2,9 +2,9 @@
 
 import { Actor } from "./actor.js";
 import { BayesPlayer } from "./bayes.js";
-import { BAYES, KNOWN_TASK, optimumPerStep } from "./benchmarks.js";
+import { BAYES, benchmarkOf, KNOWN_TASK, optimumPerStep } from "./benchmarks.js";
 import { ChartBoard } from "./chart_board.js";
-import { Clock } from "./clock.js";
+import { Clock, SPEEDS } from "./clock.js";
 import { showCondition } from "./condition.js";
 import { Controls } from "./controls.js";
 import { byId } from "./dom.js";
@@ -16,7 +16,7 @@ import { KnownTaskPlayer } from "./known_task/player.js";
 import { RemoteAgent } from "./remote_agent.js";
 import { Stage } from "./stage.js";
 import { TaskForm } from "./task_form.js";
-import { WORLDS } from "./worlds/index.js";
+import { worldOf, WORLDS } from "./worlds/index.js";
 
 const CHART_MILLISECONDS = 200;
 const FAST_FRAME_MILLISECONDS = 60;
@@ -35,6 +35,8 @@ export class Lab {
   #form;
   #charts;
   #beginning = 0;
+  #benchmark = null;
+  #kept = null;
   #opened = [];
 
   constructor(server, catalogue) {
@@ -44,30 +46,44 @@ export class Lab {
     this.controls = new Controls(this);
     watchColours(() => this.#touch());
     addEventListener("resize", () => this.#touch());
-    addEventListener("pagehide", () => this.#opened.forEach(({ agent }) => agent.close()));
     requestAnimationFrame(() => this.#frame());
   }
 
-  /** Begin another experiment; it plays at once, unless less motion is wanted. */
-  async begin({ benchmark, players }) {
+  /** Begin another experiment, which plays at once, unless less motion is wanted; or go on with a `kept` one. */
+  async begin({ benchmark, players }, kept = null) {
     this.#beginning += 1;
     const beginning = this.#beginning;
     this.clock.pause();
     this.#end();
+    this.#kept = kept;
     try {
-      const world = WORLDS[benchmark.envId];
-      const actors = await Promise.all(players.map((name) => this.#actor(name, world)));
+      const world = this.#world(benchmark, players);
+      const actors = await Promise.all(players.map((name, index) => this.#actor(name, world, kept?.actors[index])));
       if (beginning !== this.#beginning) return;
       this.#opened = actors;
       const optimum = await this.#optimum(benchmark);
       await Promise.all(actors.map(({ agent }) => agent.open()));
       if (beginning !== this.#beginning) return;
-      const run = new Experiment({ world, actors, seed: chosenSeed(), averaged: benchmark.averaged });
+      const run = new Experiment({ world, actors, seed: chosenSeed(), averaged: benchmark.averaged, kept });
+      if (kept || benchmark.speed !== this.#benchmark?.speed) this.controls.setSpeed(kept ? SPEEDS[kept.place] : benchmark.speed);
       this.#show(run, benchmark, optimum);
-      if (!calm.matches) this.toggle();
+      if (kept ? kept.playing : !calm.matches) this.toggle();
     } catch (error) {
       if (beginning === this.#beginning) this.#tell(error);
     }
+  }
+
+  /** What `begin` needs to go on with the run after a reload; null if there is none. */
+  keep() {
+    if (!this.experiment) return this.#kept;
+    const [benchmark, players] = [this.#benchmark.name, this.experiment.actors.map(({ name }) => name)];
+    const { speed, playing } = this.clock; // JSON has no infinity, the number of a place is kept
+    return { benchmark, players, place: SPEEDS.indexOf(speed), playing, ...this.experiment.keep() };
+  }
+
+  /** The page goes away, and its agents' sessions are left open. */
+  leave() {
+    for (const { agent } of this.#opened) (agent.leave ?? agent.close).call(agent);
   }
 
   toggle() {
@@ -93,38 +109,45 @@ export class Lab {
     this.#touch();
   }
 
-  async #actor(name, world) {
-    if (name === BAYES) return new Actor({ name, kind: "theory", world, agent: new BayesPlayer() });
+  /** The world that the first agent of the server was made for. */
+  #world({ envId }, players) {
+    return WORLDS[envId] ?? worldOf(this.#catalogue.agents.find(({ name }) => name === players[0]));
+  }
+
+  async #actor(name, world, kept) {
+    if (name === BAYES) return new Actor({ name, kind: "theory", world, agent: new BayesPlayer(kept?.agent), kept });
     if (name === KNOWN_TASK) {
-      return new Actor({ name, kind: "theory", world, agent: new KnownTaskPlayer(world, () => this.#touch()) });
+      return new Actor({ name, kind: "theory", world, agent: new KnownTaskPlayer(world, () => this.#touch()), kept });
     }
     const { kind, signal_size: signalSize } = this.#catalogue.agents.find((agent) => agent.name === name);
     const layers = kind === "nmn" ? await this.#catalogue.hiddenLayers(name) : [];
-    const agent = new RemoteAgent(this.#server, name, (state, words) => this.#notice(actor, state, words));
-    const actor = new Actor({ name, kind, world, agent, layers });
+    const notify = (state, words) => this.#notice(actor, state, words);
+    const agent = new RemoteAgent(this.#server, name, notify, kept?.agent);
+    const actor = new Actor({ name, kind, world, agent, layers, kept });
     actor.signalSize = signalSize;
     return actor;
   }
 
-  async #optimum({ envId }) {
-    for (const { name } of this.#catalogue.agents.filter((agent) => agent.env_id === envId)) {
+  async #optimum(benchmark) {
+    for (const { name } of this.#catalogue.agents.filter((agent) => benchmarkOf(agent) === benchmark)) {
       const scores = await this.#catalogue.scores(name);
       if (scores) return optimumPerStep(scores);
     }
     return null;
   }
 
-  #show(run, { name }, optimum) {
+  #show(run, benchmark, optimum) {
+    for (const actor of run.actors.filter(({ forgot }) => forgot)) this.#empty(run, actor);
     this.experiment = run;
+    this.#benchmark = benchmark;
     const signalSize = run.actors.find(({ kind }) => kind === "nmn")?.signalSize;
     const setTask = (task, words) => this.meddle((experiment) => experiment.setTask(task, words));
     this.#stage = new Stage(byId("views"), run, setTask);
-    this.#form = new TaskForm(byId("task"), name, () => run.task, setTask);
-    this.#charts = new ChartBoard(run, { optimum, signalSize });
-    byId("drag-help").textContent = DRAGGING[name];
-    this.controls.enable(run);
-    this.controls.showLocked(false);
-    showCondition("connected", "Connected.");
+    this.#form = new TaskForm(byId("task"), benchmark.name, run, setTask);
+    this.#charts = new ChartBoard(run, { optimum, signalSize, benchmark });
+    this.controls.enable(run, benchmark);
+    this.controls.showLocked(run.locked);
+    if (!this.#kept) showCondition("connected", "Connected.");
     this.#touch();
   }
 
@@ -134,7 +157,7 @@ export class Lab {
     this.#charts?.close();
     this.experiment = null;
     this.#charts = null;
-    this.controls.enable(null);
+    this.controls.enable(null, null);
   }
 
   async #step() {
@@ -154,10 +177,17 @@ export class Lab {
   #notice(actor, state, words) {
     if (!this.#opened.includes(actor)) return;
     showCondition(state, words);
-    if (state !== "forgotten" || !this.experiment) return;
-    actor.forget();
-    this.experiment.mark("memory lost");
+    if (state !== "forgotten") return;
+    actor.forgot = true;
+    if (!this.experiment) return; // it begins and will be told
+    this.#empty(this.experiment, actor);
     this.controls.showLocked(this.experiment.locked);
+  }
+
+  #empty(run, actor) {
+    actor.forgot = false;
+    actor.forget();
+    run.mark("memory lost");
   }
 
   #tell(error) {
@@ -196,11 +226,13 @@ export class Lab {
 
   #readout() {
     const { steps, actors, history } = this.experiment;
+    const shown = this.#benchmark.shown && "steps since the pole fell";
     const told = actors.map(({ name, last, locked, agent }, index) => {
       const news = agent.news ? `, ${agent.news}` : "";
       if (!last) return `${name} has not played yet${news}.`;
       const mean = signed(Number(history.mean(index).toFixed(2)));
-      return `${name}: reward ${signed(last.reward)}, mean of the last ${history.averaged} ${mean}${locked ? ", z frozen" : ""}${news}.`;
+      const earned = shown ? `${history.mean(index)} ${shown}` : `reward ${signed(last.reward)}, mean of the last ${history.averaged} ${mean}`;
+      return `${name}: ${earned}${locked ? ", z frozen" : ""}${news}.`;
     });
     return `Step ${steps}. ${told.join(" ")}`;
   }
@@ -211,9 +243,3 @@ function chosenSeed() {
   const seed = new URLSearchParams(location.search).get("seed");
   return /^\d+$/.test(seed ?? "") ? Number(seed) : randomSeed();
 }
-
-const DRAGGING = {
-  b1: "Drag the violet goal in the picture, or use the slider.",
-  b2: "Drag the target or the compass in the picture, or use the sliders.",
-  b3: "Drag the targets in the picture, or use the sliders.",
-};

@@ -5,12 +5,16 @@ import { Catalogue } from "./catalogue.js";
 import { Chooser } from "./chooser.js";
 import { showCondition } from "./condition.js";
 import { byId } from "./dom.js";
+import { keepRun, takeRun } from "./kept_run.js";
 import { Gallery } from "./gallery.js";
 import { Lab } from "./lab.js";
 import { Server } from "./server.js";
 
 const PAUSE = 1500;
 const server = new Server();
+let lab = null;
+/** The run that a reload interrupted, until it goes on. */
+let kept = takeRun();
 
 async function start() {
   const catalogue = new Catalogue(server);
@@ -23,9 +27,11 @@ async function start() {
     return;
   }
   byId("key-form").hidden = true;
-  if (catalogue.agents.some((agent) => benchmarkOf(agent.env_id))) {
-    const lab = new Lab(server, catalogue);
-    new Chooser(catalogue.agents, (choice) => lab.begin(choice)).start();
+  if (catalogue.agents.some((agent) => benchmarkOf(agent))) {
+    lab = new Lab(server, catalogue);
+    const chooser = new Chooser(catalogue.agents, (choice, before) => lab.begin(choice, before));
+    chooser.start(kept);
+    kept = null;
   } else {
     for (const part of document.querySelectorAll('[data-needs="world"]')) part.hidden = true;
     showCondition("problem", "None of the agents served plays a world of this page. They are shown below.");
@@ -45,5 +51,13 @@ byId("key-form").addEventListener("submit", (event) => {
   server.key = byId("key").value.trim();
   start();
 });
+
+addEventListener("pagehide", () => {
+  const run = lab?.keep() ?? kept;
+  lab?.leave();
+  if (run) keepRun(run);
+});
+// A browser that shows a page again as it left it has closed its connections.
+addEventListener("pageshow", ({ persisted }) => persisted && location.reload());
 
 start();

@@ -19,12 +19,13 @@ export class RemoteAgent {
 
   /**
    * `notify` is called with "connected", "lost" or "forgotten" and a sentence; after "forgotten" the agent's memory is
-   * empty and its neuromodulation free.
+   * empty and its neuromodulation free. `kept` is what `keep` of an agent before gave, whose session goes on.
    */
-  constructor(server, name, notify) {
+  constructor(server, name, notify, kept = null) {
     this.#server = server;
     this.#name = name;
     this.#notify = notify;
+    if (kept) [this.#session, this.#taken] = [kept.session, kept.taken];
   }
 
   async open() {
@@ -58,6 +59,16 @@ export class RemoteAgent {
     this.#taken = 0;
   }
 
+  /** What another agent needs to go on with the session. */
+  keep() {
+    return { session: this.#session, taken: this.#taken };
+  }
+
+  /** The page goes away. Its browser closes the connection in its own way, which leaves the session to who resumes it. */
+  leave() {
+    this.#closed = true;
+  }
+
   /** Ends the session. */
   close() {
     this.#closed = true;
@@ -67,7 +78,7 @@ export class RemoteAgent {
   async #change(verb) {
     for (;;) {
       await this.#connect();
-      const answer = await this.#patiently(() => this.#server.request("POST", `/v1/sessions/${this.#session}/${verb}`));
+      const answer = await this.#patiently(() => this.#server.request("POST", `v1/sessions/${this.#session}/${verb}`));
       if (answer !== null) return;
     }
   }
@@ -114,19 +125,19 @@ export class RemoteAgent {
   }
 
   async #create() {
-    this.#session = (await this.#server.request("POST", `/v1/agents/${this.#name}/sessions`)).session;
+    this.#session = (await this.#server.request("POST", `v1/agents/${this.#name}/sessions`)).session;
     this.#taken = 0;
   }
 
   async #resume() {
-    const path = `/v1/agents/${this.#name}/stream?session=${this.#session}&include=z`;
+    const path = `v1/agents/${this.#name}/stream?session=${this.#session}&include=z`;
     const channel = new Channel(this.#server.socket(path), () => {});
     let described;
     try {
       described = await channel.receive();
     } catch (error) {
       // A browser does not say why a handshake was refused; HTTP does.
-      await this.#server.request("GET", `/v1/sessions/${this.#session}`);
+      await this.#server.request("GET", `v1/sessions/${this.#session}`);
       throw error;
     }
     if (this.#closed) channel.close();

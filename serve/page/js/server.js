@@ -19,7 +19,7 @@ export class Unreachable extends Error {}
 
 /** The page may stand under a prefix of another server: paths of ours begin where the page does. */
 export function addressOf(path) {
-  return new URL(`.${path}`, new URL("../../", import.meta.url)).href;
+  return new URL(path.replace(/^\//, ""), new URL("../../", import.meta.url)).href;
 }
 
 export class Server {

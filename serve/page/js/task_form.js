@@ -35,14 +35,40 @@ const FORMS = {
   ],
   b3: [place("First target", 0), place("Second target", 2)],
 };
+/** The physics of hidden worlds, in the order of their tasks. */
+const PHYSICS = {
+  pendulum: [
+    { legend: "Length", unit: "m", help: "Of the rod.", words: "length changed", always: true },
+    { legend: "Mass", unit: "kg", help: "Of the rod.", words: "mass changed" },
+    { legend: "Gravity", unit: "m/s²", help: "By which the rod falls.", words: "gravity changed" },
+    { legend: "Motor", unit: "N m", help: "The most that it turns the rod with.", words: "motor changed", always: true },
+  ],
+  "cart-pole": [
+    { legend: "Half length", unit: "m", help: "Of the pole.", words: "length changed", always: true },
+    { legend: "Mass of the cart", unit: "kg", help: "What the motor has to move.", words: "cart's mass changed" },
+    { legend: "Mass of the pole", unit: "kg", help: "What falls.", words: "pole's mass changed" },
+    { legend: "Motor", unit: "N", help: "What it pushes the cart with.", words: "motor changed", always: true },
+  ],
+};
+
+/** Sliders for what is hidden, and for length and motor in any case. */
+function physicsForm(name, { hidden, ranges, taskBounds }) {
+  return PHYSICS[name].flatMap(({ legend, unit, help, words, always }, index) => {
+    if (!always && !hidden.includes(index)) return [];
+    const low = Math.min(taskBounds.low[index], ranges[index][0]);
+    const high = Math.max(taskBounds.high[index], ranges[index][1]);
+    return [{ legend: `${legend} (${unit})`, help, fields: [{ label: "hidden", index, low, high, step: 0.01, words, plain: true }] }];
+  });
+}
 
 export class TaskForm {
   #sliders = [];
   #shown = null;
 
-  /** `onTask` is called as that of `Stage`; `getTask` gives the present task. */
-  constructor(holder, name, getTask, onTask) {
-    holder.replaceChildren(...FORMS[name].map((group, index) => this.#group(group, index, getTask, onTask)));
+  /** `name` is that of a benchmark; `onTask` is called as that of `Stage`. */
+  constructor(holder, name, run, onTask) {
+    const form = FORMS[name] ?? physicsForm(name, run.world);
+    holder.replaceChildren(...form.map((group, index) => this.#group(group, index, () => run.task, onTask)));
   }
 
   show(task) {
@@ -51,7 +77,7 @@ export class TaskForm {
     for (const { input, output, field } of this.#sliders) {
       const value = task[field.index] * (field.factor ?? 1);
       input.value = value;
-      output.textContent = field.factor ? `${Math.round(value)}°` : signed(Number(value.toFixed(2)));
+      output.textContent = wordsOf(value, field);
     }
   }
 
@@ -67,6 +93,11 @@ export class TaskForm {
       this.#sliders.push({ input, output, field });
       return make("label", {}, make("span", {}, field.label), input, output);
     });
-    return make("fieldset", {}, make("legend", {}, legend), ...rows, make("p", { id }, help));
+    return make("fieldset", {}, make("legend", {}, legend), ...rows, make("p", { id, class: "unseen" }, help));
   }
+}
+
+function wordsOf(value, { factor, plain }) {
+  if (plain) return value.toFixed(2);
+  return factor ? `${Math.round(value)}°` : signed(Number(value.toFixed(2)));
 }

@@ -9,7 +9,7 @@ export class RewardChart {
   #chart;
   #history;
 
-  constructor(holder, history, { optimum, usual }) {
+  constructor(holder, history, { optimum, usual, ticks }) {
     this.#history = history;
     const series = history.tracks.map((_, index) => ({
       stroke: () => colourOf(index),
@@ -20,10 +20,10 @@ export class RewardChart {
     series.push({ stroke: () => getColours().ink, width: 1.5, dash: [3, 4], points: { show: false } });
     this.optimum = optimum;
     this.usual = usual;
+    this.ticks = ticks;
     this.#chart = new TimeChart(holder, {
       series,
       labelled: true,
-      height: 230,
       extra: { scales: { y: { range: (_, low, high) => this.#range(low, high) } } },
       draw: (plot) => this.#drawTicks(plot),
     });
@@ -40,11 +40,13 @@ export class RewardChart {
 
   /** Room below for the ticks. */
   #range(low, high) {
+    if (!this.ticks) return [1.06 * Math.min(low ?? 0, -1), 0.06 * Math.max(-(low ?? 0), 1)]; // costs alone
     const [bottom, top] = [Math.min(low ?? 0, 0), Math.max(high ?? 0, this.optimum ?? 0, 1)];
     return [bottom - 0.22 * (top - bottom), top + 0.1 * (top - bottom)];
   }
 
   #drawTicks(plot) {
+    if (!this.ticks) return;
     const { ctx, bbox } = plot;
     const ratio = window.devicePixelRatio || 1;
     const { good, bad } = getColours();

@@ -5,30 +5,27 @@ import { write } from "../drawing/canvas.js";
 import { getColours } from "../drawing/colours.js";
 import { WINDOW } from "../history.js";
 
-const HEIGHT = 190;
-
 export class TimeChart {
   #holder;
   #plot;
   #observer;
 
-  /** `series` and `extra` are uPlot's; `labelled` says whether marks bear their words; `draw` paints further things. */
-  constructor(holder, { series, extra = {}, labelled = false, height = HEIGHT, draw = () => {} }) {
+  /** It fills its holder. `series` and `extra` are uPlot's; `labelled` says whether marks bear their words; `draw` paints further things. */
+  constructor(holder, { series, extra = {}, labelled = false, draw = () => {} }) {
     this.#holder = holder;
     this.marks = [];
     const options = {
-      width: holder.clientWidth || 300,
-      height,
+      ...sizeOf(holder),
       legend: { show: false },
       cursor: { show: false },
-      padding: [labelled ? 34 : 8, 10, 0, 0],
+      padding: [labelled ? 32 : 8, 10, 0, 0],
       series: [{}, ...series],
       axes: [axis(), axis({ size: 46 })],
       scales: { x: { time: false, range: (_, __, last) => spanOf(last) }, ...extra.scales },
       hooks: { draw: [(plot) => this.#drawMarks(plot, labelled), draw] },
     };
     this.#plot = new uPlot(options, [[], ...series.map(() => [])], holder);
-    this.#observer = new ResizeObserver(() => this.#plot.setSize({ width: holder.clientWidth, height }));
+    this.#observer = new ResizeObserver(() => this.#plot.setSize(sizeOf(holder)));
     this.#observer.observe(holder);
   }
 
@@ -64,6 +61,10 @@ export class TimeChart {
     });
     ctx.restore();
   }
+}
+
+function sizeOf({ clientWidth, clientHeight }) {
+  return { width: clientWidth || 300, height: clientHeight || 150 };
 }
 
 export function spanOf(last) {

@@ -35,6 +35,7 @@ export class Floaters {
 
 /** A reward as people write it: +100, −2.35. */
 export function signed(reward) {
-  const digits = Number.isInteger(reward) ? 0 : 2;
-  return (reward > 0 ? "+" : reward < 0 ? "−" : "") + Math.abs(reward).toFixed(digits);
+  const size = Math.abs(reward).toFixed(Number.isInteger(reward) ? 0 : 2);
+  const sign = reward > 0 ? "+" : "−";
+  return Number(size) === 0 ? size : sign + size;
 }
