@@ -3,9 +3,9 @@
     python benchmarks/keep_runs.py keep runs/b2-nmn-paper-s0 runs/b2-rnn-paper-s0
     python benchmarks/keep_runs.py restore
 
-`keep` packs each run directory into `benchmarks/runs/NAME.tar.xz`: the files that `checkpoint.json` names, the curve, the
-best-validated weights and the note of where the run comes from. It may be called while the run goes on. `restore` unpacks
-into `runs/` what is not there or stands at an earlier update; `nmn train ... --resume` then goes on bit for bit.
+`keep` packs each run directory into `benchmarks/runs/NAME.tar.xz`: the files that `checkpoint.json` names, the curve,
+the best-validated weights and the note of where the run comes from. It may be called while the run goes on. `restore`
+unpacks into `runs/` what is not there or stands at an earlier update; `nmn train ... --resume` then goes on bit for bit.
 """
 
 import argparse
