@@ -74,7 +74,7 @@ def _of_preset(arguments):
             "A preset has its kind of network; --kind is accepted with an environment, such as "
             f"{name.partition('-')[0]}. Received: {name}, --kind {arguments.kind}"
         )
-    shape, numbers = field_options.given(arguments, Architecture), _numbers(arguments, recipe)
+    shape, numbers = _shape(arguments), _numbers(arguments, recipe)
     chosen = {**shape, **numbers}
     own = {**dataclasses.asdict(structure), **dataclasses.asdict(recipe)}
     return Plan(
@@ -93,7 +93,7 @@ def _of_env(arguments):
     name, env_kwargs, kind = arguments.name, arguments.env_kwargs or {}, arguments.kind or "nmn"
     time_limit(_known(name), env_kwargs)  # an argument that the environment does not take is told first
     recipe: type[recipes.Recipe] = recipes.RECIPES[arguments.recipe or "fast"]
-    shape, numbers = field_options.given(arguments, Architecture), _numbers(arguments, recipe)
+    shape, numbers = _shape(arguments), _numbers(arguments, recipe)
     if recipe is recipes.FastRecipe:
         derived = defaults.derive(name, kind, env_kwargs, shape, numbers)
         structure, reasons = derived.architecture, derived.reasons
@@ -113,6 +113,11 @@ def _known(name):
     except ValueError as error:
         raise ValueError(f"{error} Presets: {', '.join(sorted(presets.ARCHITECTURES))}.") from error
     return name
+
+
+def _shape(arguments):
+    """The architecture's fields that were given, but for the kind, which has a default of its own."""
+    return {name: value for name, value in field_options.given(arguments, Architecture).items() if name != "kind"}
 
 
 def _numbers(arguments, recipe):
@@ -145,7 +150,7 @@ def resumed(arguments, run_dir) -> ActorCritic:
     structure, recipe = own
     if arguments.name in presets.ARCHITECTURES:
         structure, _ = presets.get(arguments.name, recipe)
-    structure = dataclasses.replace(structure, **field_options.given(arguments, Architecture))
+    structure = dataclasses.replace(structure, **_shape(arguments))
     numbers = {field: value for field, value in _numbers(arguments, recipe).items() if field != "episodes"}
     agent = ActorCritic(structure, dataclasses.replace(recipe, **numbers), config["seed"], name=config["name"])
     agent.restore(run_dir)  # refuses what differs
