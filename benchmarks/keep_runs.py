@@ -5,7 +5,8 @@
 
 `keep` packs each run directory into `benchmarks/runs/NAME.tar.xz`: the files that `checkpoint.json` names, the curve,
 the best-validated weights and the note of where the run comes from. It may be called while the run goes on. `restore`
-unpacks into `runs/` what is not there or stands at an earlier update; `nmn train ... --resume` then goes on bit for bit.
+unpacks into `runs/` what is not there or stands at an earlier update; `nmn train ... --resume` then goes on bit for
+bit.
 """
 
 import argparse

@@ -1,23 +1,27 @@
-"""The `nmn` command: train, evaluate, export, publish, withdraw, push, reproduce, zoo."""
+"""The `nmn` command: train, evaluate, play, export, publish, withdraw, push, reproduce, zoo."""
 
 import argparse
 import os
 import sys
 from pathlib import Path
 
+from nmn_keras import options
+from nmn_keras.play_command import add_play
 from nmn_keras.reproduce_command import add_reproduce
-from nmn_keras.train_command import add_recipe_options, add_train, positive, score
+from nmn_keras.train_command import add_field_options, add_train
 
 
 def main(argv=None) -> int:
     """Run the command line; gives the exit status: 0 done, 2 bad input, 1 diverged, 130 interrupted."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's notes would tear the progress bar
-    argv = sys.argv[1:] if argv is None else argv
+    argv = options.with_equals(sys.argv[1:] if argv is None else argv)
+    if not {"", os.getcwd()} & {*sys.path}:
+        sys.path.append("")  # "module:id" may name a module of the current directory, as with `python -m`
     arguments = _parser(argv[:1]).parse_args(argv)
     arguments.argv = argv
     try:
         return arguments.run(arguments) or 0
-    except (ValueError, OSError, ImportError) as error:
+    except _bad_input() as error:
         print(f"nmn {arguments.command}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -25,17 +29,26 @@ def main(argv=None) -> int:
         return 130
 
 
+def _bad_input():
+    """The errors that say what was wrong with the input; looked up when there is one, so that help need not wait."""
+    import gymnasium
+
+    return ValueError, OSError, ImportError, gymnasium.error.Error
+
+
 def _parser(command):
     parser = argparse.ArgumentParser(
         prog="nmn",
         allow_abbrev=False,
-        description="Train, evaluate, export and publish neuromodulated recurrent agents; reproduce the paper.",
+        description="Train, evaluate, watch, export and publish neuromodulated recurrent agents; reproduce the paper.",
+        epilog="From any Gymnasium id to a server: nmn train Pendulum-v1; nmn play runs/Pendulum-v1-nmn-s0; nmn "
+        "publish pendulum runs/Pendulum-v1-nmn-s0 --zoo my-zoo; python -m serve --zoo my-zoo",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     train = add_train(commands)
-    if command == ["train"]:  # the recipes' options need Keras, for which the other commands' help must not wait
-        add_recipe_options(train)
-    for add in (_add_evaluate, _add_export, _add_publish, _add_withdraw, _add_push, add_reproduce, _add_zoo):
+    if command == ["train"]:  # the fields' options need Keras, for which the other commands' help must not wait
+        add_field_options(train)
+    for add in (_add_evaluate, add_play, _add_export, _add_publish, _add_withdraw, _add_push, add_reproduce, _add_zoo):
         add(commands)
     return parser
 
@@ -48,33 +61,20 @@ def _add_evaluate(commands):
         "evaluate", help="score an agent on test episodes", description="Score an agent on full test episodes."
     )
     parser.add_argument("agent", help="a zoo name, hf://user/name or a run directory (its best-validated weights)")
-    parser.add_argument("--episodes", type=positive, default=1000, help="default: 1000")
+    parser.add_argument("--episodes", type=options.positive, help="default: 1000 on benchmarks, else 100")
     parser.add_argument("--runtime", choices=("keras", "onnx"), default="keras", help="for a zoo agent")
     parser.add_argument("--json", type=Path, help="also write the scores to this file")
+    options.add_zoo(parser)
     parser.set_defaults(run=_evaluate)
 
 
 def _evaluate(arguments):
+    from nmn_keras import scoring
+
     if arguments.json is not None and not arguments.json.absolute().parent.is_dir():
         raise FileNotFoundError(f"There is no folder for --json. Received: {arguments.json}")
-    score(_open_agent(arguments.agent, arguments.runtime), arguments.episodes, arguments.json)
-
-
-def _open_agent(name, runtime="keras"):
-    """An agent by zoo name, or from a run directory with its best-validated weights."""
-    from nmn_keras import checkpoint, zoo
-
-    if checkpoint.exists(name):
-        if runtime != "keras":
-            raise ValueError(f"A run directory is evaluated with Keras; export it first. Received: runtime={runtime!r}")
-        from nmn_keras.actor_critic import ActorCritic
-
-        agent = ActorCritic.load(name)
-        best = Path(name) / "best.weights.h5"
-        if best.exists():
-            agent.load_weights(best)
-        return agent
-    return zoo.load(name, runtime=runtime)
+    agent = scoring.open_agent(arguments.agent, arguments.runtime, arguments.zoo)
+    scoring.score(agent, arguments.episodes, arguments.json)
 
 
 # export
@@ -89,16 +89,18 @@ def _add_export(commands):
     parser.add_argument("agent", help="a zoo name or a run directory (its best-validated weights)")
     parser.add_argument("directory", type=Path, help="where to; must not hold the files yet")
     parser.add_argument("--name", help="name in the metadata; default: the last part of AGENT")
+    options.add_zoo(parser)
     parser.set_defaults(run=_export)
 
 
 def _export(arguments):
+    from nmn_keras import scoring
     from nmn_keras.export import FILES, export_agent
 
     present = [str(p) for file in FILES if (p := arguments.directory / file).exists()]
     if present:
         raise FileExistsError(f"{present} exist; nothing was written. Give another directory.")
-    agent = _open_agent(arguments.agent)
+    agent = scoring.open_agent(arguments.agent, zoo=arguments.zoo)
     name = arguments.name or Path(arguments.agent).name or Path(arguments.agent).resolve().name
     paths = export_agent(agent, arguments.directory, name)
     for path in paths.values():
@@ -114,13 +116,14 @@ def _add_publish(commands):
         help="score the runs of all seeds and write a zoo entry",
         description="Score finished runs of `nmn train` or ActorCritic.fit on test episodes and publish the "
         "best-validated one.",
-        epilog="Example: nmn publish b1-nmn runs/b1-nmn-fast-s* runs/b1-nmn-paper-s*",
+        epilog="Examples: nmn publish pendulum runs/Pendulum-v1-nmn-s* --zoo my-zoo; nmn publish b1-nmn "
+        "runs/b1-nmn-fast-s* runs/b1-nmn-paper-s*",
     )
     parser.add_argument("name", help="the agent's name in the zoo")
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run directories")
     parser.add_argument("--zoo", type=Path, help="made if missing; default: the checkout's zoo, or $NMN_ZOO")
     parser.add_argument("--add", action="store_true", help="keep the seeds that are published and add these")
-    parser.add_argument("--episodes", type=positive, default=1000, help="test episodes; default: 1000")
+    parser.add_argument("--episodes", type=options.positive, default=1000, help="test episodes; default: 1000")
     parser.set_defaults(run=_publish)
 
 
@@ -197,8 +200,8 @@ def _push(arguments):
                 f"A directory needs no --zoo. Accepted is one of both. Received: {name}, --zoo {directory}"
             )
         name, directory = Path(name).name, Path(name).parent
-    options = {"private": arguments.private, "revision": arguments.revision, "message": arguments.message}
-    print(zoo.push(arguments.address, name, directory, **options))
+    settings = {"private": arguments.private, "revision": arguments.revision, "message": arguments.message}
+    print(zoo.push(arguments.address, name, directory, **settings))
 
 
 # zoo
@@ -225,8 +228,10 @@ def _zoo(arguments):
     for name in zoo.list_agents(arguments.zoo):
         card = zoo.card(name, arguments.zoo)
         scores = card["scores"][card["served_action"]]
-        share = f", {scores['share']:.1%} of the optimum" if "share" in scores else ""
-        print(f"{name:12} {card['env_id']:28} discounted return {scores['discounted_return']:.1f}{share}")
+        score = f"return {scores['return']:.1f}"
+        if "share" in scores:
+            score = f"discounted return {scores['discounted_return']:.1f}, {scores['share']:.1%} of the optimum"
+        print(f"{name:12} {card['env_id']:28} {score}")
 
 
 if __name__ == "__main__":

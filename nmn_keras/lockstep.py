@@ -6,6 +6,7 @@ a seed learns here what it learns alone, up to rounding. On a CPU one process pe
 
 import contextlib
 import inspect
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ import numpy as np
 from gymnasium.utils import seeding
 from keras import ops
 
-from nmn_keras import rollout
+from nmn_keras import envs, rollout
 from nmn_keras.actor_critic import ActorCritic
 from nmn_keras.callbacks import deferred_interrupt
 from nmn_keras.envs.task_env import draw_start
@@ -147,6 +148,21 @@ def _update(program, dynamics, agents, dues):
         }
         for agent, ((reward, policy), batch, logs) in zip(agents, results, strict=True)
     ]
+
+
+def check_env(env, steps: int | None, env_kwargs: dict[str, Any] | None = None) -> None:
+    """Refuse an environment that cannot be played inside a compiled program.
+
+    Args:
+        env: what `fit` takes.
+        steps: of a rollout; None = a whole episode.
+        env_kwargs: arguments of the environment.
+
+    Raises:
+        ValueError: if the environment is not a `TaskVectorEnv`, or its episodes are not longer than a rollout.
+    """
+    with envs.open_vec(env, 1, **(env_kwargs or {})) as vector:
+        _dynamics(vector, math.inf if steps is None else steps)
 
 
 def _dynamics(vector, steps):

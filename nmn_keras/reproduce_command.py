@@ -7,7 +7,7 @@ from pathlib import Path
 from nmn_keras.analysis import page
 from nmn_keras.analysis.experiment import BENCHES, NAMES, Options, load
 from nmn_keras.checkpoint import replace_text
-from nmn_keras.train_command import add_ray, positive, span
+from nmn_keras.options import add_ray, positive, span
 
 ALL = "all"
 _FRESH = Path("reproduced")

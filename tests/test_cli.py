@@ -14,9 +14,9 @@ import pytest
 from tiny_agents import assert_identical, snapshot
 from tiny_runs import OPTIONS, TEST_EPISODES, UPDATES, tree
 
-from nmn_keras import ActorCritic, OnnxAgent, checkpoint, cli, presets, recipes
+from nmn_keras import ActorCritic, OnnxAgent, checkpoint, cli, field_options, presets, recipes
 
-COMMANDS = ("train", "evaluate", "export", "publish", "push", "reproduce", "zoo")
+COMMANDS = ("train", "evaluate", "play", "export", "publish", "push", "reproduce", "zoo")
 
 
 def run(capsys, *arguments):
@@ -46,7 +46,7 @@ def test_the_help_of_train_has_every_field_of_every_recipe(capsys, monkeypatch):
         assert f"with --recipe {name}:" in out
         for field in dataclasses.fields(recipe):
             option = f"--{field.name.replace('_', '-')}"
-            assert f"{option} X" in out and f"efault: {field.default}" in out
+            assert f"{option} X" in out and f"efault: {field_options.written(field.default)}" in out
     for sentence in (
         "Bound on the probability ratio's distance from 1.",
         "The whole actor update is undone above this divergence (the authors' code: 4 d_targ).",
@@ -70,15 +70,15 @@ def test_the_command_is_installed_and_is_a_module():
     ("arguments", "message"),
     [
         ("", "required: COMMAND"),
-        ("play", "invalid choice: 'play'"),
-        ("train", "required: name"),
+        ("watch", "invalid choice: 'watch'"),
+        ("train", "nmn train: NAME is missing: a preset such as b1-nmn, or a Gymnasium id such as Pendulum-v1."),
         ("train b1-nmn --speed 3", "unrecognized arguments: --speed 3"),
         ("train b1-nmn --recipe slow", "invalid choice: 'slow'"),
         ("train b1-nmn --epochs 4.5", "argument --epochs: invalid int value: '4.5'"),
         ("train b1-nmn --clip none", "argument --clip: invalid float value: 'none'"),
         ("train b1-nmn --test-episodes 0", "argument --test-episodes: must be a positive integer. Received: '0'"),
-        ("train b9-nmn", "nmn train: Unknown preset. Known: ['b1-film', 'b1-hyper', "),
-        ("train b1-nmn-depth2", "'b1-nmn-depth0', 'b1-nmn-depth4', 'b1-nmn-sigmoid', 'b1-rnn', 'b1-rnn-depth0', "),
+        ("train b9-nmn", "(Environment `b9-nmn` doesn't exist.) Presets: b1-film, b1-hyper, "),
+        ("train b1-nmn-depth2", "b1-nmn-depth0, b1-nmn-depth4, b1-nmn-sigmoid, b1-rnn, b1-rnn-depth0, "),
         ("train b1-nmn --seeds 3", "argument --seeds: must be A:B with A < B, such as 0:5. Received: '3'"),
         ("train b1-nmn --seeds 3:3", "argument --seeds: must be A:B with A < B, such as 0:5. Received: '3:3'"),
         ("train b1-nmn --seeds 0:3 --seed 1", "nmn train: `--seeds` gives each run its seed and directory: leave"),

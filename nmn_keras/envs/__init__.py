@@ -118,7 +118,8 @@ def resolve(name: str) -> str:
     except (ImportError, gymnasium.error.Error) as error:
         known = [part for entry in BENCHMARKS.values() for part in (entry.name, entry.env_id)]
         raise ValueError(
-            f"Unknown environment. Known: {', '.join(known)}, and any id registered with Gymnasium. Received: {name!r}"
+            f"Unknown environment. Known: {', '.join(known)}, and any id registered with Gymnasium. "
+            f"Received: {name!r} ({error})"
         ) from error
 
 
