@@ -397,7 +397,11 @@ class ActorCritic(AgentModel):
 
     def _failed(self, error, vector, run_dir):
         """An error that the environment made in a rollout, with where the run stands."""
-        again = "fit(..., resume=True)" if run_dir is None else f"ActorCritic.load({str(run_dir)!r}), then `fit`, resume=True"
+        again = (
+            "fit(..., resume=True)"
+            if run_dir is None
+            else f"ActorCritic.load({str(run_dir)!r}), then `fit`, resume=True"
+        )
         note = (
             f"In update {self.run.update + 1} of {self.run.updates}, of {vector.num_envs} environments. Nothing of the "
             f"{self.run.update} updates before is lost: the run goes on by {again}."

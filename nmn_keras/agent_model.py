@@ -1,4 +1,4 @@
-"""What `keras.Model` offers, given its meaning for an agent: saving, copying, predicting, exporting, and what is refused."""
+"""What `keras.Model` offers, given its meaning for an agent: archives, copies, predictions, exports; and refusals."""
 
 import contextlib
 import dataclasses
@@ -39,9 +39,9 @@ _OF_BATCHES = {
 class AgentModel(keras.Model):
     """A `keras.Model` whose inputs are one step of an agent, and which learns from environments instead of batches.
 
-    `call` is the step of the ONNX contract, so that `predict` takes and gives arrays by the contract's names. An archive
-    (`save("a.keras")`), a copy and a pickle hold all that a run needs to go on: weights, optimisers, the recipe's adapted
-    numbers and the critic's batches.
+    `call` is the step of the ONNX contract, so that `predict` takes and gives arrays by the contract's names. An
+    archive (`save("a.keras")`), a copy and a pickle hold all that a run needs to go on: weights, optimisers, the
+    recipe's adapted numbers and the critic's batches.
     """
 
     architecture: Any
@@ -66,6 +66,26 @@ class AgentModel(keras.Model):
         """
         return self.contract_outputs(*self._inputs(inputs))
 
+    def predict(self, x, *args, **kwargs):
+        """Outputs of one step for arrays by the contract's names; see `call` and Keras."""
+        with self._weights_kept():
+            return super().predict(x, *args, **kwargs)
+
+    def predict_on_batch(self, x):
+        """The same for a single batch."""
+        with self._weights_kept():
+            return super().predict_on_batch(x)
+
+    @contextlib.contextmanager
+    def _weights_kept(self):
+        """Bring weights back after an error: on JAX, Keras takes them out of their variables while it predicts."""
+        values = [variable.value for variable in self.variables]
+        try:
+            yield
+        except BaseException:
+            _assign(self.variables, values)
+            raise
+
     def contract_outputs(self, observation, prev_action, prev_reward, state):
         """The graph behind `call`."""
         raise NotImplementedError
@@ -84,8 +104,8 @@ class AgentModel(keras.Model):
                 return [inputs[name] for name in sizes]
         accepted = ", ".join(f"{name} (N, {size})" for name, size in sizes.items())
         raise ValueError(
-            f"An agent is called with one step of its memory and senses. Accepted is a dict of {accepted}; zeros are an "
-            "episode's start (`initial_state`). To play, use `act`, `evaluate(env)` or `fit(env)`. "
+            f"An agent is called with one step of its memory and senses. Accepted is a dict of {accepted}; zeros are "
+            "an episode's start (`initial_state`). To play, use `act`, `evaluate(env)` or `fit(env)`. "
             f"Received: {found}"
         )
 
@@ -131,8 +151,8 @@ class AgentModel(keras.Model):
         path = Path(filepath)
         if path.is_dir():
             raise FileExistsError(
-                f"{str(path)!r} is a directory, and an archive is a file; nothing was written. Give another name, or one "
-                f"that does not end in {ARCHIVE} to write a run directory."
+                f"{str(path)!r} is a directory, and an archive is a file; nothing was written. Give another name, or "
+                f"one that does not end in {ARCHIVE} to write a run directory."
             )
         if path.exists() and not overwrite:
             raise FileExistsError(f"{str(path)!r} exists; nothing was written. Give another name, or `overwrite=True`.")

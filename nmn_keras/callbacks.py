@@ -15,11 +15,20 @@ import keras
 import nmn_keras
 from nmn_keras.checkpoint import ORIGIN, replace_json, replace_text
 
-_SHOWN = ("episode_return", "episode_length", "reward", "discounted_return", "share", "kl", "val_discounted_return", "val_share")
+_SHOWN = (
+    "episode_return",
+    "episode_length",
+    "reward",
+    "discounted_return",
+    "share",
+    "kl",
+    "val_discounted_return",
+    "val_share",
+)
 
 
 class UpdateProgress(keras.callbacks.Callback):
-    """Keras's progress bar over updates: what episodes gave first, once one has ended, and the optimum's share if known."""
+    """Keras's progress bar over updates: what episodes gave first, once one has ended; then rewards and shares."""
 
     def __init__(self, updates, first=0):
         super().__init__()
