@@ -50,7 +50,8 @@ class _Bar(keras.utils.Progbar):
 
     def update(self, current, values=None, finalize=None):
         """Show the numbers of one update."""
-        names = {*self._values_order, *(name for name, _ in values or ())}
+        present: list[str] = getattr(self, "_values_order")  # noqa: B009  # Keras's, untyped
+        names = {*present, *(name for name, _ in values or ())}
         self._values_order = [name for name in _SHOWN if name in names]
         super().update(current, values, finalize)
 
