@@ -101,7 +101,7 @@ class AgentModel(keras.Model):
         if isinstance(inputs, Mapping):
             found = {name: tuple(getattr(x, "shape", ())) for name, x in inputs.items()}
             if found.keys() == sizes.keys() and all(len(s) == 2 and s[1] == sizes[name] for name, s in found.items()):
-                return [inputs[name] for name in sizes]
+                return [keras.ops.cast(inputs[name], "float32") for name in sizes]
         accepted = ", ".join(f"{name} (N, {size})" for name, size in sizes.items())
         raise ValueError(
             f"An agent is called with one step of its memory and senses. Accepted is a dict of {accepted}; zeros are "
