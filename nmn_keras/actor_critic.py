@@ -14,6 +14,7 @@ from keras import ops
 
 from nmn_keras import callbacks as nmn_callbacks
 from nmn_keras import checkpoint, defaults, envs, presets, recipes, rollout, spaces
+from nmn_keras.agent_model import ARCHIVE, AgentModel, refuse_data
 from nmn_keras.architecture import Architecture
 from nmn_keras.evaluation import VALIDATION_SEED, benchmark_of, evaluate
 from nmn_keras.networks import build_network
@@ -27,7 +28,8 @@ class TrainingDiverged(RuntimeError):
     """A loss became infinite or not a number."""
 
 
-class ActorCritic(keras.Model):
+@keras.saving.register_keras_serializable("nmn_keras")
+class ActorCritic(AgentModel):
     """A recurrent actor and critic that share nothing, trained and stepped with explicit memory.
 
     ```python
@@ -105,14 +107,20 @@ class ActorCritic(keras.Model):
 
     # Training
 
-    def compile(self, actor_optimizer=None, critic_optimizer=None):
+    def compile(self, actor_optimizer=None, critic_optimizer=None, **others):
         """Set the optimisers and compile the update.
 
         Args:
             actor_optimizer: a Keras optimiser whose learning rate replaces the recipe's first one; None = Adam with
                 the recipe's constants. A recipe adapts the rate itself, so a schedule is refused.
             critic_optimizer: the same for the critic.
+            **others: refused: an agent's losses are its recipe's.
         """
+        if others:
+            raise TypeError(
+                "An agent has two optimisers, and its losses are its recipe's. Accepted are `actor_optimizer` and "
+                f"`critic_optimizer`. Received: {', '.join(others)}"
+            )
         if actor_optimizer is critic_optimizer and isinstance(actor_optimizer, keras.optimizers.Optimizer):
             raise ValueError(
                 "Actor and critic need an optimiser each: its moments belong to one network. "
@@ -175,6 +183,7 @@ class ActorCritic(keras.Model):
             ValueError, TypeError: for an environment or arguments that do not fit, before anything is written.
             FileExistsError: if `run_dir` is in use.
             TrainingDiverged: if a loss is not finite; the last checkpoint stays as it was.
+            EnvironmentFailed: if the environment raises; what was reached before is kept, in `run_dir` too.
             KeyboardInterrupt: after a SIGINT, once the present update is whole and the checkpoint written.
         """
         options = {name: value for name, value in locals().items() if name != "self"}
@@ -182,7 +191,7 @@ class ActorCritic(keras.Model):
             with contextlib.closing(self.fitting(interrupted, **options)) as loop:
                 due = next(loop)
                 while due is not None:
-                    due = loop.send(self._one_update(*due))
+                    due = loop.send(self._one_update(*due, run_dir))
             if interrupted():
                 raise KeyboardInterrupt
         return self.history
@@ -287,6 +296,7 @@ class ActorCritic(keras.Model):
 
     def _begin(self, env, episodes, seed, resume, env_kwargs):
         """The environment to make and the `Run` to begin or to go on with; nothing changes before all is checked."""
+        refuse_data(env)
         if resume:
             if not self.run.updates:
                 raise ValueError(
@@ -388,7 +398,7 @@ class ActorCritic(keras.Model):
         """The benchmark that the run trains on, or None."""
         return benchmark_of(self.run.env_id, self.run.env_kwargs)
 
-    def _one_update(self, vector, steps):
+    def _one_update(self, vector, steps, run_dir=None):
         generator = np.random.default_rng([self.run.seed, self.run.update])
         try:
             played = rollout.play(
@@ -401,12 +411,35 @@ class ActorCritic(keras.Model):
             )
         except FloatingPointError as error:
             raise self._diverged(error) from error
+        except Exception as error:  # of the environment; nothing has changed since the last update
+            if run_dir is not None:
+                self.save_run(run_dir)
+            raise self._failed(error, vector, run_dir) from error.__cause__
         return self._summary(played) | self.train_step(played)
 
     def _summary(self, played):
         # The optimum is known of an episode's first steps, not of several episodes in a row.
         benchmark = None if played.ended[:-1].any() else self.benchmark()
-        return rollout.summary(played.reward, played.policy, self.architecture.head, benchmark)
+        episodes = rollout.episode_summary(played.reward, played.ended)
+        return episodes | rollout.summary(played.reward, played.policy, self.architecture.head, benchmark)
+
+    def _failed(self, error, vector, run_dir):
+        """An error that the environment made in a rollout, with where the run stands."""
+        again = (
+            "fit(..., resume=True)"
+            if run_dir is None
+            else f"ActorCritic.load({str(run_dir)!r}), then `fit`, resume=True"
+        )
+        note = (
+            f"In update {self.run.update + 1} of {self.run.updates}, of {vector.num_envs} environments. Nothing of the "
+            f"{self.run.update} updates before is lost: the run goes on by {again}."
+        )
+        if not isinstance(error, envs.EnvironmentFailed):
+            error.add_note(note)
+            return error
+        failed = envs.EnvironmentFailed(f"{error}\n{note}")
+        failed.step, failed.environment = error.step, error.environment
+        return failed
 
     def _validation(self, episodes, freq, env):
         due = self.run.update % freq == 0 or self.run.update == self.run.updates
@@ -485,6 +518,7 @@ class ActorCritic(keras.Model):
 
     def evaluate(self, env=None, episodes: int = 1000, deterministic: bool = True, **kwargs):
         """Scores on full test episodes; see `nmn_keras.evaluation.evaluate`. `env=None` is the training one."""
+        refuse_data(env)
         if env is None:
             env, kwargs = self.run.env_id, {"env_kwargs": self.run.env_kwargs, **kwargs}
         return evaluate(self, env, episodes, deterministic, **kwargs)
@@ -525,24 +559,45 @@ class ActorCritic(keras.Model):
 
     # Saving
 
-    def save(self, filepath, overwrite: bool = True):
-        """Write a run directory: weights, and everything that `fit(resume=True)` needs.
+    def save(self, filepath, overwrite: bool = True, zipped: bool | None = None):
+        """Write weights and everything that `fit(resume=True)` needs: a run directory or a Keras archive.
 
         Args:
-            filepath: the directory.
-            overwrite: whether a checkpoint already there may be replaced.
+            filepath: a directory, or a file that ends in ".keras", which `keras.saving.load_model` reads too.
+            overwrite: whether what is already there may be replaced.
+            zipped: as in Keras; None = whether the name ends in ".keras".
+
+        Raises:
+            FileExistsError: if it must not be replaced; nothing is written.
+            ValueError: for a name or `zipped` of Keras's that has no meaning here.
         """
+        name = str(filepath)
+        if zipped not in (None, name.endswith(ARCHIVE)) or name.endswith((".h5", ".hdf5", ".onnx")) or "://" in name:
+            raise ValueError(
+                "An agent is saved in a directory, or in an archive whose name ends in '.keras'. `save_weights` writes "
+                "'.weights.h5', `export(format='onnx')` '.onnx', `nmn push` sends a published agent to the Hub. "
+                f"Received: filepath={name!r}, zipped={zipped}"
+            )
+        if name.endswith(ARCHIVE):
+            self.save_archive(filepath, overwrite)
+            return
         if not overwrite:
             checkpoint.refuse_existing(filepath)
-        checkpoint.write(filepath, self.get_config(), *self._training_state())
+        self.save_run(filepath)
+
+    def save_run(self, directory) -> None:
+        """Write a run directory, whatever its name."""
+        checkpoint.write(directory, self.get_config(), *self._training_state())
 
     @classmethod
     def load(cls, filepath) -> "ActorCritic":
-        """Read a run directory that `save` or `fit(run_dir=...)` wrote.
+        """Read a run directory or an archive that `save` or `fit(run_dir=...)` wrote.
 
         Raises:
             ValueError: if there is no whole checkpoint: a file missing, truncated or altered.
         """
+        if str(filepath).endswith(ARCHIVE) and not Path(filepath).is_dir():
+            return keras.saving.load_model(filepath, custom_objects={cls.__name__: cls})
         config, *_ = checkpoint.read(filepath)
         agent = cls.from_config(config)
         agent.restore(filepath)
@@ -577,14 +632,15 @@ class ActorCritic(keras.Model):
         _check_same(recipe, recipes.to_config(self.recipe), "recipe", filepath)
 
     def get_config(self) -> dict:
-        """Architecture, recipe, seed and optimisers, ready for JSON."""
-        return {
+        """Architecture, recipe, seed and optimisers, as JSON holds them."""
+        config = {
             "architecture": self.architecture.get_config(),
             "recipe": recipes.to_config(self.recipe),
             "seed": self.seed,
             "name": self.name,
             "optimizers": self._optimizer_configs() if self.compiled else None,
         }
+        return json.loads(json.dumps(config))
 
     def _optimizer_configs(self):
         """The optimisers as the run began; the rates that it has adapted since are training state."""

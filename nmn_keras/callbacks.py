@@ -15,11 +15,20 @@ import keras
 import nmn_keras
 from nmn_keras.checkpoint import ORIGIN, replace_json, replace_text
 
-_SHOWN = ("reward", "discounted_return", "share", "kl", "val_discounted_return", "val_share")
+_SHOWN = (
+    "episode_return",
+    "episode_length",
+    "reward",
+    "discounted_return",
+    "share",
+    "kl",
+    "val_discounted_return",
+    "val_share",
+)
 
 
 class UpdateProgress(keras.callbacks.Callback):
-    """Keras's progress bar over updates, with return and, where it is known, share of the optimum."""
+    """Keras's progress bar over updates: what episodes gave first, once one has ended; then rewards and shares."""
 
     def __init__(self, updates, first=0):
         super().__init__()
@@ -27,13 +36,24 @@ class UpdateProgress(keras.callbacks.Callback):
 
     def on_train_begin(self, logs=None):
         """Start the bar at the first update to come."""
-        self.bar = keras.utils.Progbar(self.updates, unit_name="update", stateful_metrics=[*_SHOWN])
+        self.bar = _Bar(self.updates, unit_name="update", stateful_metrics=[*_SHOWN])
         self.bar.update(self.first)
 
     def on_epoch_end(self, epoch, logs=None):
         """Advance by one update."""
-        shown = [(name, logs[name]) for name in _SHOWN if name in logs]
-        self.bar.update(epoch + 1, shown)
+        known = [(name, logs[name]) for name in _SHOWN if name in logs]
+        self.bar.update(epoch + 1, known)
+
+
+class _Bar(keras.utils.Progbar):
+    """A progress bar whose numbers keep their order, whichever is known first; the last one known stays."""
+
+    def update(self, current, values=None, finalize=None):
+        """Show the numbers of one update."""
+        present: list[str] = getattr(self, "_values_order")  # noqa: B009  # Keras's, untyped
+        names = {*present, *(name for name, _ in values or ())}
+        self._values_order = [name for name in _SHOWN if name in names]
+        super().update(current, values, finalize)
 
 
 class RunCheckpoint(keras.callbacks.Callback):
@@ -45,16 +65,16 @@ class RunCheckpoint(keras.callbacks.Callback):
 
     def on_train_begin(self, logs=None):
         """Save what there is: a run that is killed or diverges at once can be resumed too."""
-        self.model.save(self.run_dir)
+        self.model.save_run(self.run_dir)
 
     def on_epoch_end(self, epoch, logs=None):
         """Save if it is time to."""
         if (epoch + 1) % self.freq == 0:
-            self.model.save(self.run_dir)
+            self.model.save_run(self.run_dir)
 
     def on_train_end(self, logs=None):
         """Save what was reached; a run that diverged does not come here and keeps its last good checkpoint."""
-        self.model.save(self.run_dir)
+        self.model.save_run(self.run_dir)
 
 
 class Origin(keras.callbacks.Callback):

@@ -126,7 +126,7 @@ def _on_tensorflow(agent, directory, metadata):
     """
     environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}
     with tempfile.TemporaryDirectory() as saved:
-        agent.save(saved)
+        agent.save_run(saved)
         (Path(saved) / "metadata.json").write_text(json.dumps(metadata))
         command = [sys.executable, "-m", "nmn_keras.export", saved, str(directory)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -154,3 +154,19 @@ def summary(reward, policy, head, benchmark: Benchmark | None = None) -> dict[st
     }
     optimum = benchmark and benchmark.optimal_return(steps, discount)
     return logs | ({"share": logs["discounted_return"] / optimum} if optimum else {})
+
+
+def episode_summary(reward, ended) -> dict[str, float]:
+    """Mean return and length of the episodes that ended in a rollout; nothing where none did.
+
+    Takes rewards and ends, both `(T, N)`. A rollout begins with a reset, so that each of these episodes is whole. Those
+    that are still going on do not count: of long and short ones together the long are seen less.
+    """
+    row, step = np.nonzero(ended.T)
+    if not len(row):
+        return {}
+    first = np.concatenate([[True], row[1:] != row[:-1]])
+    total = reward.cumsum(axis=0, dtype="float64")[step, row]
+    before = np.where(first, 0.0, np.roll(total, 1))
+    began = np.where(first, 0, np.roll(step + 1, 1))
+    return {"episode_return": float((total - before).mean()), "episode_length": float((step + 1 - began).mean())}

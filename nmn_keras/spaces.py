@@ -162,12 +162,13 @@ def finite(array, what: str, step: int) -> np.ndarray:
     Raises:
         ValueError: if a number is not finite in float32.
     """
+    given = np.asarray(array)
     with np.errstate(over="ignore"):  # what overflows in the cast is refused as not finite
-        array = np.asarray(array, "float32")
+        array = np.asarray(given, "float32")
     if not np.isfinite(array).all():
         rows = np.flatnonzero(~np.isfinite(array.reshape(len(array), -1)).all(axis=1)).tolist()
         raise ValueError(
             f"The environment gave a non-finite {what} at step {step} in environments {rows}; "
-            f"finite numbers (after the cast to float32) are needed. Received: {array[rows[0]]}"
+            f"finite numbers (after the cast to float32) are needed. Received: {given[rows[0]]}"
         )
     return array

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from nmn_keras import spaces
+from nmn_keras import scalars, spaces
+from nmn_keras.envs import EnvironmentFailed
 
 
 @dataclass(frozen=True)
@@ -59,9 +60,10 @@ class Stepper:
 
         Raises:
             ValueError: if a number is not finite.
+            EnvironmentFailed: if the environment raises.
         """
-        observations, _ = self.env.reset(seed=seed)
         self._step = 0
+        observations, _ = self._ask(self.env.reset, seed=seed)
         self.resetting = np.zeros(self.env.num_envs, bool)
         return self._rows(observations)
 
@@ -69,15 +71,17 @@ class Stepper:
         """Play actions `(N, A)`, environment units.
 
         Raises:
-            ValueError: if a number of a transition is not finite.
+            ValueError: if a number of a transition is not finite, or a reward or a flag not one number.
+            EnvironmentFailed: if the environment raises.
         """
         counted = ~self.resetting
-        following, rewards, terminated, truncated, info = self.env.step(self.spaces.actions(actions))
         self._step += 1
+        following, rewards, terminated, truncated, info = self._ask(self.env.step, self.spaces.actions(actions))
         observation = self._rows(following)
-        rewards = np.where(counted, rewards, 0.0)
+        rewards = np.where(counted, self._ask(scalars.numbers, rewards, len(counted)), 0.0)
         spaces.finite(rewards, "reward", self._step)
-        terminated, truncated = counted & np.asarray(terminated), counted & np.asarray(truncated)
+        terminated = counted & self._ask(scalars.flags, terminated, len(counted))
+        truncated = counted & self._ask(scalars.flags, truncated, len(counted), "truncated")
         ended = terminated | truncated
         successor = observation
         if ended.any() and self._mode is not AutoresetMode.NEXT_STEP:
@@ -89,7 +93,7 @@ class Stepper:
         """Where episodes have ended, what they ended with and what the next ones begin with."""
         column = ended[:, np.newaxis]
         if self._mode is AutoresetMode.DISABLED:
-            first, _ = self.env.reset(options={"reset_mask": ended.copy()})
+            first, _ = self._ask(self.env.reset, options={"reset_mask": ended.copy()})
             return observation, np.where(column, self._rows(first), observation)
         if "final_obs" not in info:
             raise ValueError(
@@ -102,8 +106,26 @@ class Stepper:
             successor[i] = self.spaces.row(info["final_obs"][i])
         return spaces.finite(successor, "final observation", self._step), observation
 
+    def _ask(self, function, *args, **kwargs):
+        """Call what speaks to the environments; of an error tell the step and the environment."""
+        try:
+            return function(*args, **kwargs)
+        except scalars.NotOneNumber as error:
+            raise ValueError(f"{_place(error, self._step)}: {error}") from error.__cause__
+        except Exception as error:
+            cause = error.__cause__ if isinstance(error, EnvironmentFailed) and error.__cause__ else error
+            failed = EnvironmentFailed(f"{_place(error, self._step)}: {type(cause).__name__}: {cause}")
+            failed.step, failed.environment = self._step, getattr(error, "environment", None)
+            raise failed from cause
+
     def _rows(self, observations):
         return spaces.finite(self.spaces.rows(observations, self.env.observation_space), "observation", self._step)
+
+
+def _place(error, step):
+    environment = getattr(error, "environment", None)
+    which = "The vector environment" if environment is None else f"Environment {environment}"
+    return f"{which} failed at step {step}" if step else f"{which} failed in its reset"
 
 
 def autoreset_mode(env: VectorEnv) -> AutoresetMode:

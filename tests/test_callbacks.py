@@ -9,7 +9,7 @@ import pytest
 from tiny_agents import assert_identical, snapshot, tiny_agent
 
 from nmn_keras import ActorCritic, checkpoint
-from nmn_keras.callbacks import BestWeights, CurveLogger, deferred_interrupt
+from nmn_keras.callbacks import BestWeights, CurveLogger, UpdateProgress, deferred_interrupt
 
 
 def rows(path):
@@ -196,3 +196,26 @@ def test_the_curve_has_one_row_per_update_though_a_run_goes_back(fast_agent, tmp
         ("3", "7.0", ""),
         ("4", "8.0", "1.0"),
     ]
+
+
+def test_the_bar_begins_with_what_episodes_gave_once_one_has_ended(capsys):
+    bar = UpdateProgress(3)
+    bar.on_train_begin()
+    bar.bar.interval = 0.0  # show every update
+    for epoch, known in enumerate(({}, {"episode_return": -77.0, "episode_length": 78.0}, {})):
+        bar.on_epoch_end(epoch, {"kl": 0.5, **known, "reward": -1.0})
+    first, _, last = re.findall(
+        r"(?m)\S+: [-\d.]+.*$", capsys.readouterr().out.replace("\r", "\n").replace("\x08", "")
+    )[-3:]
+    assert "episode" not in first and first.index("reward") < first.index("kl")
+    words = re.findall(r"(\w+): (-?[\d.e+-]+)", last)
+    assert [name for name, _ in words] == ["episode_return", "episode_length", "reward", "kl"]
+    assert float(words[0][1]) == -77.0  # the last one known
+
+
+def test_episodes_that_ended_are_logged_where_any_did(fast_agent, tmp_path):
+    history = fast_agent.fit("b1", episodes=4, env_kwargs={"max_episode_steps": 10}, verbose=0).history
+    assert history["episode_length"] == [10.0]
+    assert history["episode_return"] == pytest.approx(np.array(history["return"]) / 2, rel=1e-5)
+    assert "episode_return" not in fast_agent.fit("b1", episodes=4, verbose=0, run_dir=tmp_path / "run").history
+    assert "episode_return" not in rows(tmp_path / "run" / "curves.csv")[0]

@@ -206,12 +206,30 @@ def test_summary_against_a_loop(played):
     assert "share" not in rollout.summary(played.reward, played.policy, PATCHWORK.head)
 
 
+def test_whole_episodes_against_a_loop(played):
+    returns, lengths = [], []
+    for n in range(N):
+        total, length = 0.0, 0
+        for t in range(STEPS):
+            total, length = total + float(played.reward[t, n]), length + 1
+            if played.ended[t, n]:
+                returns.append(total)
+                lengths.append(length)
+                total, length = 0.0, 0
+    assert len({*lengths}) > 1
+    assert rollout.episode_summary(played.reward, played.ended) == {
+        "episode_return": pytest.approx(np.mean(returns), rel=1e-5),
+        "episode_length": pytest.approx(np.mean(lengths)),
+    }
+    assert rollout.episode_summary(played.reward, np.zeros_like(played.ended)) == {}
+
+
 @pytest.mark.parametrize(
     ("what", "bad", "message"),
     [
         ("start", np.nan, r"non-finite observation at step 0 in environments \[1\]"),
         ("reward", np.nan, r"non-finite reward at step 2 in environments \[1\].*Received: nan"),
-        ("reward", 1e39, r"non-finite reward at step 2 in environments \[1\].*Received: inf"),
+        ("reward", 1e39, r"non-finite reward at step 2 in environments \[1\].*Received: 1e\+39"),
         ("observation", -np.inf, r"non-finite final observation at step 4 in environments \[1\]"),
     ],
 )

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from nmn_keras import scalars
 from nmn_keras.client.agents import AgentClient
 
 
@@ -35,7 +36,8 @@ def play(
         second ones, and so on. One that is done sooner than others plays on without being counted.
 
     Raises:
-        ValueError: the environment does not fit, or `episodes` is not positive; nothing was sent.
+        ValueError: the environment does not fit, or `episodes` is not positive; nothing was sent. Later, if a reward
+            or a flag is not one number.
     """
     if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
         raise ValueError(f"`episodes` must be a positive integer. Received: {episodes!r}")
@@ -66,8 +68,9 @@ def _play_one(
         while not ended:
             action = client.step(found.row(observation), reward)
             observation, reward, terminated, truncated, _ = env.step(found.action(action))
-            total += float(reward)
-            ended = terminated or truncated
+            reward = scalars.number(reward)
+            total += reward
+            ended = scalars.flag(terminated) or scalars.flag(truncated, "truncated")
         returns.append(total)
     return returns
 
@@ -85,9 +88,10 @@ def _play_many(
         action = client.step(_one_or_many(rows, client), sent)
         actions = found.actions(np.reshape(action, (client.batch, -1)))
         observation, reward, terminated, truncated, _ = env.step(actions)
+        reward = scalars.numbers(reward, env.num_envs)
         counted = np.flatnonzero(played < episodes)
         returns[played[counted], counted] += reward[counted]
-        ended = terminated | truncated
+        ended = scalars.flags(terminated, env.num_envs) | scalars.flags(truncated, env.num_envs, "truncated")
         played += ended
         if ended.any() and env.metadata["autoreset_mode"].name == "DISABLED":
             observation, _ = env.reset(options={**(options or {}), "reset_mask": ended})

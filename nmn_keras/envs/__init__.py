@@ -19,6 +19,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from nmn_keras import optima
 from nmn_keras.baselines import bayes_optimal_return
 from nmn_keras.envs.checks import check_num_envs
+from nmn_keras.envs.guard import EnvironmentFailed as EnvironmentFailed
+from nmn_keras.envs.guard import guard
 from nmn_keras.envs.trial import Trial as Trial
 
 Factory = Callable[[], gymnasium.Env | VectorEnv]
@@ -253,12 +255,12 @@ def _make_vec(env: EnvLike, num_envs: int, kwargs: dict[str, Any]) -> VectorEnv:
                 "The factory returns the same environment every time, which cannot play several episodes at once. One "
                 f"that makes a new environment at each call is accepted. Received: {first}"
             )
-        return several
+        return guard(several)
     native = source.id in {entry.env_id for entry in BENCHMARKS.values()}
     if native and not source.additional_wrappers:
         return gymnasium.make_vec(source, num_envs, vectorization_mode="vector_entry_point", **kwargs)
     settings = {"autoreset_mode": mode}
-    return gymnasium.make_vec(source, num_envs, vectorization_mode="sync", vector_kwargs=settings, **kwargs)
+    return guard(gymnasium.make_vec(source, num_envs, vectorization_mode="sync", vector_kwargs=settings, **kwargs))
 
 
 def _source(env: EnvLike) -> EnvSpec | Factory:

@@ -7,6 +7,8 @@ import numpy as np
 from gymnasium.spaces import Box, Space, flatten, flatten_space
 from numpy.typing import NDArray
 
+from nmn_keras import scalars
+
 
 class Trial(gymnasium.Env[NDArray[np.float32], Any]):
     """K episodes of one task, played as one.
@@ -66,15 +68,17 @@ class Trial(gymnasium.Env[NDArray[np.float32], Any]):
     def step(self, action: Any) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         """Play one inner step."""
         observation, reward, terminated, truncated, info = self.env.step(action)
-        ended = bool(terminated or truncated)
+        reward = scalars.number(reward)
+        terminated, truncated = scalars.flag(terminated), scalars.flag(truncated, "truncated")
+        ended = terminated or truncated
         self._ended += ended
         if not ended or self._ended >= self.episodes:
             told = {**info, "episode_ended": ended}
-            return self._observe(observation, False), float(reward), bool(terminated), bool(truncated), told
+            return self._observe(observation, False), reward, terminated, truncated, told
         observation, first = self.env.reset(options=dict(self._options) or None)
         return (
             self._observe(observation, True),
-            float(reward),
+            reward,
             False,
             False,
             {**first, "episode_ended": True, "final_info": info},
