@@ -52,6 +52,11 @@ class ActorCritic(keras.Model):
             )
         self.architecture = architecture
         self.recipe = recipes.get(recipe)
+        if self.recipe.noise_color and not architecture.head.coloured:
+            raise ValueError(
+                "Noise that is correlated in time is for real actions: `noise_color` of a recipe for the head "
+                f"{architecture.action_head!r} must be 0. Received: {self.recipe.noise_color}"
+            )
         self.seed = _check_integer("seed", seed, 0)
         actor_seed, critic_seed = np.random.SeedSequence(seed).generate_state(2).tolist()
         self.actor = build_network(architecture, architecture.policy_units, actor_seed, name="actor")
@@ -242,7 +247,18 @@ class ActorCritic(keras.Model):
             TrainingDiverged: if a loss is not finite.
         """
         plan = self.plan_update(*played.reward.shape)
-        return self.end_update(*self._update(played.arrays(), self.run.buffer, *plan))
+        logs = self.end_update(*self._update(played.arrays(), self.run.buffer, *plan))
+        self._observe(played)
+        return logs
+
+    def _observe(self, played):
+        """Take a rollout into the statistics: between updates, so that one is played and learnt from under the same."""
+        a, run = self.architecture, self.run
+        if not (a.normalise_observations or a.normalise_rewards):
+            return
+        run.statistics = run.statistics.merge(played.observation, played.reward, played.ended, self.recipe.discount)
+        for network in (self.actor, self.critic):
+            network.assume(run.statistics)
 
     def plan_update(self, steps, episodes):
         """Set the rates of the next update; its minibatches and the recipe's adapted numbers."""
@@ -389,9 +405,15 @@ class ActorCritic(keras.Model):
         return benchmark_of(self.run.env_id, self.run.env_kwargs)
 
     def _one_update(self, vector, steps):
-        generator = np.random.default_rng([self.run.seed, self.run.update])
+        a, seed = self.architecture, [self.run.seed, self.run.update]
+        if (a.normalise_observations or a.normalise_rewards) and not self.run.statistics.observation.count:
+            self._observe(self._play(vector, steps, np.random.default_rng([*seed, 2])))
+        played = self._play(vector, steps, np.random.default_rng(seed))
+        return self._summary(played) | self.train_step(played)
+
+    def _play(self, vector, steps, generator):
         try:
-            played = rollout.play(
+            return rollout.play(
                 vector,
                 lambda *inputs: [np.asarray(x) for x in self._policy(*inputs)],
                 self.architecture,
@@ -401,7 +423,6 @@ class ActorCritic(keras.Model):
             )
         except FloatingPointError as error:
             raise self._diverged(error) from error
-        return self._summary(played) | self.train_step(played)
 
     def _summary(self, played):
         # The optimum is known of an episode's first steps, not of several episodes in a row.
