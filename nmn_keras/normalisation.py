@@ -120,7 +120,7 @@ class Statistics:
 def discounted_so_far(reward, ended, discount) -> np.ndarray:
     """`g_t = discount * g_{t-1} + r_t`, from zero where an episode begins: `(T, N)`, float64.
 
-    The sum that runs forward in time, as Gymnasium's `NormalizeReward` takes it.
+    The sum that runs forward in time. Gymnasium's `NormalizeReward` takes it too, and forgets an episode a step sooner.
     """
     total, rows = np.zeros(reward.shape[1]), []
     for r, end in zip(np.asarray(reward, "float64"), ended, strict=True):
