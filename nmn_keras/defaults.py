@@ -95,7 +95,7 @@ def _network(found: spaces.Spaces, kind: str, given: dict[str, Any]) -> list[_Ch
     if given.get("observation_period") is None:
         choices.append(_Choice({"normalise_observations": True}, "observations come in any unit"))
     if found.action_sizes is None:
-        choices.append(_Choice(_variance(), "deviations from 0.08 to 1.6 of half an action's range, 1 at the start"))
+        choices.append(_Choice(_variance(), "deviations from 0.08 to 1.6 network units, 1 at the start"))
         half = (found.action_high - found.action_low) / 2
         if np.isfinite(half).all():
             feedback = float(np.float32(1.0 / half.max()))
