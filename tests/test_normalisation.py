@@ -279,3 +279,11 @@ def test_configurations_without_the_fields_are_still_read(tmp_path):
     old = {key: value for key, value in agent.architecture.get_config().items() if key not in new}
     assert Architecture.from_config(json.loads(json.dumps(old))) == agent.architecture
     assert not agent.non_trainable_variables
+
+
+def test_training_together_in_one_program_is_refused():
+    pytest.importorskip("jax")
+    from nmn_keras import lockstep
+
+    with pytest.raises(ValueError, match=r"do not train together in one program.*normalise_observations=True"):
+        lockstep.fit([normalising(), normalising()], Patchwork, [{}, {}])
