@@ -72,7 +72,7 @@ class RecurrentNetwork(keras.Model):
         `units` columns (None: in the whole).
         """
         if self.architecture.initializer == "orthogonal":
-            return lambda shape, dtype=None: ops.convert_to_tensor(gain * self._orthogonal(*shape, units), dtype=dtype)
+            return lambda shape, dtype=None: ops.convert_to_tensor(gain * self._orthogonal(shape, units), dtype=dtype)
 
         def draw(shape, dtype=None):
             normal = self._generator.normal(size=shape)
@@ -82,8 +82,9 @@ class RecurrentNetwork(keras.Model):
 
         return draw
 
-    def _orthogonal(self, rows, columns, units):
+    def _orthogonal(self, shape, units):
         """Matrices side by side, `units` columns each, whose rows or columns are orthonormal (Saxe et al. 2014)."""
+        rows, columns = shape
         width, drawn = units or columns, []
         for _ in range(columns // width):
             q, r = np.linalg.qr(self._generator.normal(size=(max(rows, width), min(rows, width))))
