@@ -21,6 +21,8 @@ class GaussianHead:
     The packed policy is the mean, then the log-variance, A numbers each.
     """
 
+    coloured = True
+    """Whether its noise may be correlated in time."""
     mean_outputs = 1
     """Numbers that the network gives for the mean of one action dimension."""
     period: float | None = None
@@ -75,6 +77,10 @@ class GaussianHead:
         mean, log_var = self._unpack(policy)
         new_mean, new_log_var = self._unpack(new_policy)
         return distributions.gaussian_kl(mean, log_var, new_mean, new_log_var, self.period)
+
+    def entropy(self, policy):
+        """Entropy, nats: `(...)`."""
+        return distributions.gaussian_entropy(self._unpack(policy)[1])
 
     def feedback(self, action):
         """What the network sees of a played action `(..., A)`, environment units: itself, within its period."""
@@ -153,6 +159,7 @@ class CategoricalHead:
     network as one-hot vectors, all zeros for a number that is none of the choices.
     """
 
+    coloured = False
     period: float | None = None
 
     def __init__(self, architecture):
@@ -194,6 +201,10 @@ class CategoricalHead:
     def kl(self, policy, new_policy):
         """Divergence KL(old || new): `(...)`."""
         return distributions.categorical_kl(policy, new_policy, self._sizes)
+
+    def entropy(self, policy):
+        """Entropy, nats: `(...)`."""
+        return distributions.categorical_entropy(policy, self._sizes)
 
     def feedback(self, action):
         """One-hot vectors `(..., P)` of a played action `(..., A)`, environment units."""

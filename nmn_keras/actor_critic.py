@@ -54,6 +54,11 @@ class ActorCritic(AgentModel):
             )
         self.architecture = architecture
         self.recipe = recipes.get(recipe)
+        if self.recipe.noise_color and not architecture.head.coloured:
+            raise ValueError(
+                "Noise that is correlated in time is for real actions: `noise_color` of a recipe for the head "
+                f"{architecture.action_head!r} must be 0. Received: {self.recipe.noise_color}"
+            )
         self.seed = _check_integer("seed", seed, 0)
         actor_seed, critic_seed = np.random.SeedSequence(seed).generate_state(2).tolist()
         self.actor = build_network(architecture, architecture.policy_units, actor_seed, name="actor")
@@ -191,7 +196,7 @@ class ActorCritic(AgentModel):
             with contextlib.closing(self.fitting(interrupted, **options)) as loop:
                 due = next(loop)
                 while due is not None:
-                    due = loop.send(self._one_update(*due, run_dir))
+                    due = loop.send(self._one_update(*due, run_dir=run_dir))
             if interrupted():
                 raise KeyboardInterrupt
         return self.history
@@ -251,7 +256,18 @@ class ActorCritic(AgentModel):
             TrainingDiverged: if a loss is not finite.
         """
         plan = self.plan_update(*played.reward.shape)
-        return self.end_update(*self._update(played.arrays(), self.run.buffer, *plan))
+        logs = self.end_update(*self._update(played.arrays(), self.run.buffer, *plan))
+        self._observe(played)
+        return logs
+
+    def _observe(self, played):
+        """Take a rollout into the statistics: between updates, so that one is played and learnt from under the same."""
+        a, run = self.architecture, self.run
+        if not (a.normalise_observations or a.normalise_rewards):
+            return
+        run.statistics = run.statistics.merge(played.observation, played.reward, played.ended, self.recipe.discount)
+        for network in (self.actor, self.critic):
+            network.assume(run.statistics)
 
     def plan_update(self, steps, episodes):
         """Set the rates of the next update; its minibatches and the recipe's adapted numbers."""
@@ -399,9 +415,15 @@ class ActorCritic(AgentModel):
         return benchmark_of(self.run.env_id, self.run.env_kwargs)
 
     def _one_update(self, vector, steps, run_dir=None):
-        generator = np.random.default_rng([self.run.seed, self.run.update])
+        a, seed = self.architecture, [self.run.seed, self.run.update]
+        if (a.normalise_observations or a.normalise_rewards) and not self.run.statistics.observation.count:
+            self._observe(self._play(vector, steps, np.random.default_rng([*seed, 2]), run_dir))
+        played = self._play(vector, steps, np.random.default_rng(seed), run_dir)
+        return self._summary(played) | self.train_step(played)
+
+    def _play(self, vector, steps, generator, run_dir):
         try:
-            played = rollout.play(
+            return rollout.play(
                 vector,
                 lambda *inputs: [np.asarray(x) for x in self._policy(*inputs)],
                 self.architecture,
@@ -415,7 +437,6 @@ class ActorCritic(AgentModel):
             if run_dir is not None:
                 self.save_run(run_dir)
             raise self._failed(error, vector, run_dir) from error.__cause__
-        return self._summary(played) | self.train_step(played)
 
     def _summary(self, played):
         # The optimum is known of an episode's first steps, not of several episodes in a row.

@@ -14,6 +14,7 @@ from nmn_keras.layers import get_activation
 from nmn_keras.periodic import circle
 
 KINDS = ("nmn", "rnn", "film", "hyper")
+INITIALIZERS = ("normal", "orthogonal")
 WITH_SIGNAL = ("nmn", "hyper")
 """Kinds with a dense layer between recurrent cells and main network."""
 
@@ -69,6 +70,15 @@ class Architecture:
     """Whether the neurons of a hidden layer share one gain and one shift (NMN, FiLM), the paper's own suggestion."""
     action_sizes: tuple[int, ...] | None = None
     """Number of choices of each action dimension under the categorical head; None = real numbers."""
+
+    normalise_observations: bool = False
+    """Whether the network sees observations less their mean over their deviation in training, clipped at 10."""
+    normalise_rewards: bool = False
+    """Whether rewards, fed back and learnt from, are divided by the deviation of the discounted return in training."""
+    initializer: str = "normal"
+    """First weights: "normal" (the authors': deviation 0.1) or "orthogonal"."""
+    output_gain: float = 1.0
+    """Factor on the last layer's first weights under "orthogonal"; small, a fresh policy prefers no action."""
 
     def __post_init__(self):
         _check_architecture(self)
@@ -210,7 +220,12 @@ def _from_spaces(found: spaces.Spaces) -> dict[str, Any]:
 
 
 def _check_architecture(arch: Architecture) -> None:
-    for name, accepted in (("kind", KINDS), ("action_head", tuple(HEADS)), ("cell", tuple(CELLS))):
+    for name, accepted in (
+        ("kind", KINDS),
+        ("action_head", tuple(HEADS)),
+        ("cell", tuple(CELLS)),
+        ("initializer", INITIALIZERS),
+    ):
         if getattr(arch, name) not in accepted:
             raise ValueError(f"`{name}` must be one of {accepted}. Received: {name}={getattr(arch, name)!r}")
     _check_sizes(arch)
@@ -237,6 +252,15 @@ def _check_sizes(arch):
         raise ValueError(
             f"`signal_units` must be a positive integer for the kinds {WITH_SIGNAL} and 0 for the others. "
             f"Received: kind={arch.kind!r}, signal_units={units!r}"
+        )
+    for name in ("normalise_observations", "normalise_rewards"):
+        if not isinstance(getattr(arch, name), bool):
+            raise ValueError(f"`{name}` must be True or False. Received: {name}={getattr(arch, name)!r}")
+    if arch.normalise_observations and arch.observation_period is not None:
+        raise ValueError(
+            "Periodic observations are seen as points on circles, which need no normalisation: give either "
+            "`observation_period` or `normalise_observations`. "
+            f"Received: observation_period={arch.observation_period!r}, normalise_observations=True"
         )
     if arch.shared_modulation not in (False, True) or (arch.shared_modulation and arch.kind not in ("nmn", "film")):
         raise ValueError(
@@ -303,7 +327,7 @@ def _check_choices(arch, low, high, scale, offset):
 
 
 def _check_numbers(arch):
-    for name in ("observation_period", "action_period", "feedback_scale"):
+    for name in ("observation_period", "action_period", "feedback_scale", "output_gain"):
         value = getattr(arch, name)
         if value is not None and not (math.isfinite(value) and value > 0.0):
             raise ValueError(f"`{name}` must be positive and finite. Received: {name}={value!r}")

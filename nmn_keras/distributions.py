@@ -25,6 +25,17 @@ def gaussian_kl(mean, log_var, new_mean, new_log_var, period=None):
     return 0.5 * ops.sum(spread - 1.0 + new_log_var - log_var, axis=-1)
 
 
+def gaussian_entropy(log_var):
+    """Entropy of a diagonal Gaussian: `(..., A) -> (...)`."""
+    return 0.5 * ops.sum(log_var + (_LOG_TWO_PI + 1.0), axis=-1)
+
+
+def categorical_entropy(logits, sizes):
+    """Entropy of independent choices: `(..., sum of sizes) -> (...)`."""
+    logs = log_softmax(logits, sizes)
+    return -ops.sum(ops.exp(logs) * logs, axis=-1)
+
+
 def categorical_log_prob(chosen, logits, sizes):
     """Log-probability of independent choices: `(..., sum of sizes) -> (...)`.
 

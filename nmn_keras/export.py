@@ -85,7 +85,10 @@ def golden_steps(agent, metadata: dict[str, str]) -> dict[str, np.ndarray]:
     observations come from the metadata: the process on TensorFlow may not know the environment.
     """
     generator = np.random.default_rng(0)
-    low, high = _golden_range(*(json.loads(metadata[f"observation_{end}"]) for end in ("low", "high")))
+    bounds = [json.loads(metadata[f"observation_{end}"]) for end in ("low", "high")]
+    low, high = _golden_range(*bounds)
+    if agent.actor.standardise is not None:
+        low, high = _seen_range(agent.actor.standardise, *bounds)
     state = agent.initial_state(GOLDEN_BATCH)
     action = np.zeros((GOLDEN_BATCH, agent.architecture.action_size), "float32")
     reward = np.zeros((GOLDEN_BATCH, 1), "float32")
@@ -109,6 +112,13 @@ def _golden_range(low, high):
     near = np.clip(low, -5.0, 5.0), np.clip(high, -5.0, 5.0)
     there = np.where(np.isfinite(low), low, high - 10.0), np.where(np.isfinite(high), high, low + 10.0)
     return np.where(far, there[0], near[0]), np.where(far, there[1], near[1])
+
+
+def _seen_range(standardise, low, high):
+    """Three deviations to both sides of the mean of what was seen in training, within the bounds."""
+    mean, deviation = np.asarray(standardise.mean), 1.0 / np.asarray(standardise.factor)
+    low, high = ([sign * np.inf if b is None else b for b in bounds] for sign, bounds in ((-1, low), (1, high)))
+    return np.clip(mean - 3.0 * deviation, low, high), np.clip(mean + 3.0 * deviation, low, high)
 
 
 def _write(agent, directory, metadata):

@@ -184,6 +184,14 @@ def _check_alike(agents):
     kinds = {(agent.architecture, agent.recipe) for agent in agents}
     if len(kinds) != 1:
         raise ValueError(f"Agents that train together need one architecture and one recipe. Received: {kinds}")
+    architecture = agents[0].architecture
+    if architecture.normalise_observations or architecture.normalise_rewards:
+        raise ValueError(
+            "Agents that normalise observations or rewards do not train together in one program: their statistics "
+            "change between updates, outside of it. Train each seed in a process of its own. Received: "
+            f"normalise_observations={architecture.normalise_observations}, "
+            f"normalise_rewards={architecture.normalise_rewards}"
+        )
     kept = [len(agent.run.buffer) for agent in agents]
     if len({*kept}) != 1:
         raise ValueError(

@@ -70,6 +70,8 @@ class PaperRecipe:
     """Weight of the squared hinge on KL above 2 d_targ."""
 
     deterministic_share: ClassVar[float] = 0.0
+    entropy_weight: ClassVar[float] = 0.0
+    noise_color: ClassVar[float] = 0.0
 
     def __post_init__(self):
         _check_recipe(self)
@@ -170,6 +172,10 @@ class FastRecipe:
     deterministic_share: float = 0.5
     """Share of segments played with the mean action: the sampled ones that follow learn to leave the states in which
     only the deterministic policy gets stuck."""
+    entropy_weight: float = 0.0
+    """Weight of the policy's entropy, nats, which is added to what the actor maximises."""
+    noise_color: float = 0.0
+    """Exponent with which the power of real actions' noise falls with its frequency: 0 independent steps, 1 pink."""
 
     revert_kl: ClassVar[float] = float("inf")
     critic_batches: ClassVar[int] = 1
@@ -269,7 +275,7 @@ def _check_recipe(recipe):
                 f"`{field.name}` of the {recipe.name!r} recipe must be {'an integer' if whole else 'a number'}. "
                 f"Received: {value!r}"
             )
-        least_allowed = value == 0 and field.name == "deterministic_share"
+        least_allowed = value == 0 and field.name in ("deterministic_share", "entropy_weight", "noise_color")
         if value is not None and not value > 0 and not least_allowed:
             raise ValueError(f"`{field.name}` of the {recipe.name!r} recipe must be positive. Received: {value!r}")
     if not recipe.discount < 1.0:

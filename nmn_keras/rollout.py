@@ -133,7 +133,30 @@ def draw(recipe, steps, n, head, generator):
     sampled = generator.random((segments, n)) >= recipe.deterministic_share
     explored = np.repeat(sampled, recipe.segment_steps, axis=0)[:steps].astype("float32")
     noise = head.noise(generator, (steps, n))
+    if recipe.noise_color:
+        noise = coloured(noise, recipe.noise_color)
     return seed, explored, noise * explored[..., None]
+
+
+def coloured(noise, color):
+    """White noise `(T, ...)` with its power multiplied by frequency to the power of -`color`, of variance 1 as before.
+
+    Each number alone is still standard normal; those of different steps are correlated. The lowest frequency, which is
+    none, counts as that of one period in T steps.
+
+    Reference: Timmer and Koenig 1995; in PPO: Hollenstein, Martius and Piater, AAAI 2024.
+    """
+    steps = len(noise)
+    frequency = np.fft.rfftfreq(steps)
+    frequency[0] = 1.0 / steps
+    amplitude = frequency ** (-0.5 * color)
+    twice = np.full(len(frequency), 2.0)  # a frequency and its negative, but for those that are their own
+    twice[0] = 1.0
+    if steps % 2 == 0:
+        twice[-1] = 1.0
+    amplitude /= np.sqrt((twice * amplitude**2).sum() / steps)
+    spectrum = np.fft.rfft(noise, axis=0) * amplitude.reshape(-1, *[1] * (noise.ndim - 1))
+    return np.fft.irfft(spectrum, steps, axis=0).astype("float32")
 
 
 def summary(reward, policy, head, benchmark: Benchmark | None = None) -> dict[str, float]:

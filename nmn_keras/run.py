@@ -7,6 +7,7 @@ import gymnasium
 import numpy as np
 
 from nmn_keras import envs
+from nmn_keras.normalisation import Statistics
 
 
 @dataclasses.dataclass
@@ -27,14 +28,19 @@ class Run:
     """The recipe's adapted numbers."""
     buffer: list = dataclasses.field(default_factory=list)
     """Critic batches of earlier updates, oldest first."""
+    statistics: Statistics = dataclasses.field(default_factory=Statistics)
+    """Of what was played, where the architecture normalises."""
 
     def state(self) -> dict:
-        """All but the buffer, ready for JSON."""
-        return dataclasses.asdict(dataclasses.replace(self, buffer=[]))
+        """All but buffer and statistics, ready for JSON."""
+        state = dataclasses.asdict(dataclasses.replace(self, buffer=[], statistics=Statistics()))
+        del state["statistics"]
+        return state
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The buffer as a flat dict."""
-        return {f"buffer/{i}/{k}": np.asarray(v) for i, batch in enumerate(self.buffer) for k, v in batch.items()}
+        """Buffer and statistics as a flat dict."""
+        buffer = {f"buffer/{i}/{k}": np.asarray(v) for i, batch in enumerate(self.buffer) for k, v in batch.items()}
+        return buffer | self.statistics.arrays()
 
     @classmethod
     def restore(cls, state: dict, arrays: dict) -> "Run":
@@ -44,7 +50,7 @@ class Run:
             _, i, name = key.split("/")
             buffer.extend({} for _ in range(int(i) + 1 - len(buffer)))
             buffer[int(i)][name] = arrays[key]
-        return cls(**{**state, "buffer": buffer})
+        return cls(**{**state, "buffer": buffer, "statistics": Statistics.restore(arrays)})
 
 
 def environment_identity(env, env_kwargs):

@@ -10,6 +10,7 @@ import numpy as np
 from keras import ops
 
 from nmn_keras.architecture import WITH_SIGNAL
+from nmn_keras.normalisation import BOUND
 
 
 class StepGraph:
@@ -30,6 +31,9 @@ class StepGraph:
         a = self.architecture
         self._advance, fuse = {"gru": (_gru, _fuse_gru), "nbrc": (_nbrc, _fuse_nbrc)}[a.cell]
         self._cells = [fuse(cell, inputs) for cell, inputs in zip(actor.cells, _cell_inputs(actor), strict=True)]
+        self._moments = None
+        if actor.standardise is not None:
+            self._moments = [np.asarray(w) for w in (actor.standardise.mean, actor.standardise.factor)]
         self._signal = None
         if a.kind in WITH_SIGNAL:
             self._signal = [np.asarray(w) for w in actor.signal.weights], actor.signal.activation
@@ -44,7 +48,7 @@ class StepGraph:
     def __call__(self, observation, prev_action, prev_reward, state_in):
         """Compute the step."""
         a = self.architecture
-        seen = a.see(observation)
+        seen = self._see(observation)
         context, state_out = self._recur(seen, prev_action, prev_reward, state_in)
         signal = context
         if self._signal is not None:
@@ -53,6 +57,13 @@ class StepGraph:
         outputs = a.head.folded_outputs(self._act(self._main, seen, signal))
         outputs |= {"z": signal} if a.kind == "nmn" else {}
         return {**outputs, "state_out": state_out}
+
+    def _see(self, observation):
+        """What the network sees, in its frozen statistics' units if it has any."""
+        if self._moments is None:
+            return self.architecture.see(observation)
+        mean, factor = self._moments
+        return ops.clip((observation - mean) * factor, -BOUND, BOUND)
 
     def _recur(self, seen, prev_action, prev_reward, state_in):
         """The last cell's state and the packed state."""
@@ -126,6 +137,8 @@ def _cell_inputs(actor):
     seen, played = a.seen_size, a.head.feedback_size
     units, scales = a.gru_units[0], np.ones(seen + played + 1)
     scales[seen : seen + played], scales[-1] = a.feedback_scale, a.reward_scale
+    if actor.scale is not None:
+        scales[-1] *= float(np.asarray(actor.scale.factor))
     inputs, state = np.arange(seen + played + 1), np.arange(units) + seen + played + 1
     # NMN: previous observation, state, action, reward; others: state, observation, action, reward.
     before, after = (inputs[:seen], inputs[seen:]) if a.delays_observation else (inputs[:0], inputs)

@@ -34,7 +34,7 @@ class Guarded(gymnasium.Wrapper):
         self._index = index
 
     @property
-    def spec(self):
+    def spec(self):  # type: ignore[override]
         """The spec of the environment itself."""
         return self.env.spec
 

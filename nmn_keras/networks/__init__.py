@@ -13,6 +13,8 @@ recurrent cells is their memory.
 Everything an agent remembers is one packed vector `state (N, S)`, zeros before the first step.
 """
 
+import numpy as np
+
 from nmn_keras.architecture import Architecture
 from nmn_keras.networks.film import FiLM
 from nmn_keras.networks.hyper import Hyper
@@ -33,4 +35,5 @@ def build_network(architecture: Architecture, output_units: int, seed: int = 0, 
 def count_parameters(architecture: Architecture) -> dict[str, int]:
     """Trainable parameters of actor and critic: `{"actor": n, "critic": n}`."""
     outputs = {"actor": architecture.policy_units, "critic": 1}
-    return {role: build_network(architecture, n).count_params() for role, n in outputs.items()}
+    networks = {role: build_network(architecture, n) for role, n in outputs.items()}
+    return {role: sum(w.size for w in map(np.asarray, n.trainable_variables)) for role, n in networks.items()}

@@ -7,6 +7,7 @@ from keras import ops
 from nmn_keras.architecture import Architecture
 from nmn_keras.cells import CELLS
 from nmn_keras.layers import NMNDense, get_activation
+from nmn_keras.normalisation import Scale, Standardise
 
 
 class RecurrentNetwork(keras.Model):
@@ -29,13 +30,17 @@ class RecurrentNetwork(keras.Model):
         self.architecture = architecture
         self.output_units = output_units
         self._generator = np.random.default_rng(seed)
+        self.standardise = (
+            Standardise(name="standardise", dtype="float32") if architecture.normalise_observations else None
+        )
+        self.scale = Scale(name="scale_reward", dtype="float32") if architecture.normalise_rewards else None
         cell = CELLS[architecture.cell]
         self.cells = [
             # A memory carries its rounding over hundreds of steps: float32 under a mixed precision too.
             cell(
                 units,
-                self._initializer(),
-                self._initializer(),
+                self._initializer(units=units),
+                self._initializer(units=units),
                 name=f"modulator_{architecture.cell}_{i}",
                 dtype="float32",
             )
@@ -44,11 +49,30 @@ class RecurrentNetwork(keras.Model):
         self._create_readout()
         self._build_weights()
 
-    def _initializer(self):
-        """Truncated normal with deviation 0.1 (the authors' code), drawn by numpy.
+    def see(self, observation):
+        """What the network sees of observations `(..., O)`: normalised if it does that, on circles if periodic."""
+        return self.architecture.see(observation) if self.standardise is None else self.standardise(observation)
 
-        Keras's own initialisers draw other numbers on each backend from one seed.
+    def scaled(self, reward):
+        """Rewards in the unit in which the network gets and values them: themselves if none is normalised."""
+        return reward if self.scale is None else self.scale(reward)
+
+    def assume(self, statistics) -> None:
+        """Freeze a run's statistics into the weights."""
+        if self.standardise is not None:
+            self.standardise.mean.assign(np.asarray(statistics.observation.mean, "float32"))
+            self.standardise.factor.assign(np.asarray(statistics.observation.factor(), "float32"))
+        if self.scale is not None:
+            self.scale.factor.assign(np.asarray(statistics.discounted_return.factor(), "float32"))
+
+    def _initializer(self, gain=1.0, units=None):
+        """What the architecture says, drawn by numpy: Keras's own draw other numbers on each backend from one seed.
+
+        "normal" is the authors', truncated with deviation 0.1; "orthogonal" has singular values `gain` in each block of
+        `units` columns (None: in the whole).
         """
+        if self.architecture.initializer == "orthogonal":
+            return lambda shape, dtype=None: ops.convert_to_tensor(gain * self._orthogonal(shape, units), dtype=dtype)
 
         def draw(shape, dtype=None):
             normal = self._generator.normal(size=shape)
@@ -57,6 +81,16 @@ class RecurrentNetwork(keras.Model):
             return ops.convert_to_tensor(0.1 * normal, dtype=dtype)
 
         return draw
+
+    def _orthogonal(self, shape, units):
+        """Matrices side by side, `units` columns each, whose rows or columns are orthonormal (Saxe et al. 2014)."""
+        rows, columns = shape
+        width, drawn = units or columns, []
+        for _ in range(columns // width):
+            q, r = np.linalg.qr(self._generator.normal(size=(max(rows, width), min(rows, width))))
+            q = q * np.sign(np.diagonal(r))
+            drawn.append(q if rows >= width else q.T)
+        return np.concatenate(drawn, axis=1)
 
     def _main_layers(self, layer, initializers, **of_hidden):
         """Hidden layers and the linear output.
@@ -69,7 +103,8 @@ class RecurrentNetwork(keras.Model):
         a = self.architecture
         layers, hidden = [], {"activation": get_activation(a.activation), **of_hidden}
         for i, units in enumerate((*a.hidden_units, self.output_units)):
-            drawn = {name: self._initializer() for name in initializers}
+            last = i == len(a.hidden_units)
+            drawn = {name: self._initializer(a.output_gain if last else 2.0**0.5) for name in initializers}
             further = hidden if i < len(a.hidden_units) else {}
             layers.append(layer(units, name=f"main_{i}", **drawn, **further))
         return layers
@@ -106,7 +141,7 @@ class RecurrentNetwork(keras.Model):
     def step(self, observation, prev_action, prev_reward, state):
         """One step that also gives the signal: `(output, z (N, k) or None, state)`."""
         previous, hidden = self._unpack(state)
-        seen = self.architecture.see(observation)
+        seen = self.see(observation)
         y = self._feedback(seen, previous, prev_action, prev_reward)
         advanced = []
         for cell, h in zip(self.cells, hidden, strict=True):
@@ -129,7 +164,7 @@ class RecurrentNetwork(keras.Model):
             output `(T, N, output_units)` and the packed states after each step `(T, N, S)`.
         """
         first, hidden = self._unpack(state)
-        seen = self.architecture.see(observation)
+        seen = self.see(observation)
         previous = None
         if first is not None:
             previous = ops.multiply(ops.concatenate([ops.expand_dims(first, 0), seen[:-1]], 0), keep)
@@ -159,7 +194,7 @@ class RecurrentNetwork(keras.Model):
         a = self.architecture
         seen = seen if previous is None else previous
         played = a.head.feedback(prev_action)
-        scaled = [_scale(played, a.feedback_scale), _scale(prev_reward, a.reward_scale)]
+        scaled = [_scale(played, a.feedback_scale), _scale(self.scaled(prev_reward), a.reward_scale)]
         return ops.concatenate([seen, *scaled], axis=-1)
 
 

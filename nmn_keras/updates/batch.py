@@ -25,7 +25,7 @@ def prepare(critic, recipe, rollout):
     value, critic_state = _values(critic, rollout)
     successor_value = _successor_values(critic, rollout, critic_state)
     advantage, target = recipe.targets(
-        rollout["reward"], value, successor_value, rollout["terminated"], rollout["ended"]
+        critic.scaled(rollout["reward"]), value, successor_value, rollout["terminated"], rollout["ended"]
     )
     steps, segment = trained_steps(recipe, rollout["reward"].shape[0]), recipe.segment_steps
     starts = _segment_starts(critic_state, steps, segment)
@@ -82,7 +82,10 @@ def actor_loss(actor, recipe, batch, coefficients):
     old = head.log_prob(batch["policy"], batch["action"])
     ratio = ops.exp(head.log_prob(policy, batch["action"]) - old)
     kl = ops.mean(head.kl(batch["policy"], policy))
-    return recipe.policy_loss(ratio, batch["advantage"], kl, coefficients), kl
+    loss = recipe.policy_loss(ratio, batch["advantage"], kl, coefficients)
+    if recipe.entropy_weight:
+        loss = loss - recipe.entropy_weight * ops.mean(head.entropy(policy))
+    return loss, kl
 
 
 def critic_loss(critic, batch):

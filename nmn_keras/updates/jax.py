@@ -51,7 +51,7 @@ def compile_together(agent, play):
     parts = (agent.actor, agent.critic, agent.optimizers.actor, agent.optimizers.critic)
 
     def one(values, draws, buffer, plan):
-        with _scope(agent.actor, values[0]):
+        with _scope(agent.actor, values[0], values[4]):
             played = play(agent.actor, agent.recipe, draws)
         values, current, logs = _update(parts, agent.recipe, values, played, buffer, *plan)
         return values, (played["reward"], played["policy"]), current, logs
@@ -74,12 +74,14 @@ def compile_together(agent, play):
 
 
 def _owned(actor, critic, actor_optimizer, critic_optimizer):
-    """All variables that an update changes."""
+    """All variables that an update reads; it changes all but the last ones."""
     return [
         actor.trainable_variables,
         critic.trainable_variables,
         actor_optimizer.variables,
         critic_optimizer.variables,
+        actor.non_trainable_variables,
+        critic.non_trainable_variables,
     ]
 
 
@@ -95,16 +97,16 @@ def _assign(owned, values):
 
 def _update(parts, recipe, values, rollout, buffer, minibatches, coefficients):
     actor, critic, actor_optimizer, critic_optimizer = parts
-    actor_values, critic_values, actor_slots, critic_slots = values
-    with _scope(critic, critic_values):
+    actor_values, critic_values, actor_slots, critic_slots, *fixed = values
+    with _scope(critic, critic_values, fixed[1]):
         actor_batch, current, explained = batch.prepare(critic, recipe, rollout)
 
     def policy_loss(values, data):
-        with _scope(actor, values):
+        with _scope(actor, values, fixed[0]):
             return batch.actor_loss(actor, recipe, data, coefficients)
 
     def value_loss(values, data):
-        with _scope(critic, values):
+        with _scope(critic, values, fixed[1]):
             return batch.critic_loss(critic, data), 0.0
 
     start = (actor_values, actor_slots)
@@ -127,7 +129,7 @@ def _update(parts, recipe, values, rollout, buffer, minibatches, coefficients):
         "reverted": reverted.astype("float32"),
         "explained_variance": explained,
     }
-    return [actor_values, critic_values, actor_slots, critic_slots], current, logs
+    return [actor_values, critic_values, actor_slots, critic_slots, *fixed], current, logs
 
 
 def _minimise(loss, optimizer, values, slots, data, minibatches):
@@ -143,5 +145,6 @@ def _minimise(loss, optimizer, values, slots, data, minibatches):
     return jax.lax.scan(step, (values, slots), minibatches)
 
 
-def _scope(network, values):
-    return keras.StatelessScope(list(zip(network.trainable_variables, values, strict=True)))
+def _scope(network, values, fixed):
+    variables = [*network.trainable_variables, *network.non_trainable_variables]
+    return keras.StatelessScope(list(zip(variables, [*values, *fixed], strict=True)))
