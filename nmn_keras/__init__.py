@@ -24,6 +24,7 @@ _MODULES = (
     "architecture",
     "baselines",
     "cells",
+    "defaults",
     "envs",
     "evaluation",
     "export",

@@ -13,7 +13,7 @@ from gymnasium.vector import VectorEnv
 from keras import ops
 
 from nmn_keras import callbacks as nmn_callbacks
-from nmn_keras import checkpoint, envs, presets, recipes, rollout, spaces
+from nmn_keras import checkpoint, defaults, envs, presets, recipes, rollout, spaces
 from nmn_keras.architecture import Architecture
 from nmn_keras.evaluation import VALIDATION_SEED, benchmark_of, evaluate
 from nmn_keras.networks import build_network
@@ -75,6 +75,33 @@ class ActorCritic(keras.Model):
         """
         architecture, recipe = presets.get(name, recipe)
         return cls(architecture, recipe, seed, name=name.replace("-", "_"))
+
+    @classmethod
+    def for_env(
+        cls,
+        env,
+        kind: str = "nmn",
+        *,
+        env_kwargs: dict | None = None,
+        seed: int = 0,
+        architecture: dict | None = None,
+        recipe: dict | None = None,
+    ) -> "ActorCritic":
+        """An agent for any environment, with the defaults that follow from it; see `nmn_keras.defaults.derive`.
+
+        Args:
+            env: short name, Gymnasium id, spec, environment with a spec, vector environment, or factory.
+            kind: "nmn", "rnn", "film" or "hyper".
+            env_kwargs: arguments of the environment.
+            seed: see the class.
+            architecture: fields of `Architecture` to use instead of the defaults.
+            recipe: fields of `FastRecipe` to use instead of the defaults.
+
+        Raises:
+            ValueError: if a space is not supported, or a field does not fit.
+        """
+        derived = defaults.derive(env, kind, env_kwargs, architecture, recipe)
+        return cls(derived.architecture, derived.recipe, seed)
 
     # Training
 
