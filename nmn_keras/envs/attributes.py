@@ -40,7 +40,8 @@ class Attribute:
                 f"'unwrapped.length' or 'unwrapped.model.opt.gravity[2]'. Received: {path!r}"
             )
         self.env, self.path = env, path
-        *self.holders, self.name = match["names"].split(".")
+        names = match["names"].split(".")
+        self.holders, self.name = names[:-1], names[-1]
         self.index = None if match["index"] is None else _index(match["index"], path)
         self._own_array()
         self.shape = np.shape(self.get())
@@ -135,7 +136,7 @@ def _listed(owner: Any) -> str:
         try:
             if not name.startswith("_") and _numeric(getattr(owner, name, None)):
                 names.append(name)
-        except Exception:  # noqa: S112  a property that fails is none to name
+        except Exception:
             continue
     return f"Numbers of {type(owner).__name__}: {', '.join(names) or 'none'}."
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box, flatten, flatten_space
 from numpy.typing import ArrayLike, NDArray
@@ -24,7 +23,9 @@ class _Parameter:
         self.original = self.attribute.get()
         each, size = self.draw.each, int(np.prod(self.attribute.shape))
         if each and not self.attribute.shape:
-            raise ValueError(f"`each` is for arrays. A single number is drawn without it. Received: {path!r}, {entry!r}")
+            raise ValueError(
+                f"`each` is for arrays. A single number is drawn without it. Received: {path!r}, {entry!r}"
+            )
         self.span = slice(first, first + (size if each else 1))
 
     def apply(self, task: NDArray[np.float64]) -> None:
@@ -59,13 +60,15 @@ class HiddenParameters(gymnasium.Env[Any, Any]):
     - Numbers are set before the inner environment is reset. Each episode begins from what the inner environment had
       when it was made, so that factors do not pile up.
 
-    No `gymnasium.Wrapper`: what Gymnasium makes by the id `nmn_keras/HiddenParameters-v0` can be made again by its spec.
+    No `gymnasium.Wrapper`: what Gymnasium makes by the id `nmn_keras/HiddenParameters-v0` can be made again by its
+    spec. The spec knows no time limit unless `max_episode_steps` is given to `gymnasium.make`.
 
     Args:
         env: the inner environment, its time limit included.
         parameters: paths of attributes with the law of each: `{"unwrapped.length": [0.25, 1.5],
             "unwrapped.model.actuator_gear[:, 0]": {"scale": [0.3, 1.5], "each": true}}`. Laws: a number, `[low, high]`
-            (uniform), `{"uniform": [low, high]}`, `{"log_uniform": [low, high]}`, `{"choice": [...]}`, `{"scale": law}`.
+            (uniform), `{"uniform": [low, high]}`, `{"log_uniform": [low, high]}`, `{"choice": [...]}`,
+            `{"scale": law}`.
         derived: paths of attributes with a formula each, arithmetic of paths: `{"unwrapped.total_mass":
             "unwrapped.masspole + unwrapped.masscart"}`; null leaves one as it is.
         changes: what happens within an episode: `[{"at": 500, "parameters": {"unwrapped.length": 1.0}}]`. "at" is the
@@ -96,6 +99,7 @@ class HiddenParameters(gymnasium.Env[Any, Any]):
         for path, entry in parameters.items():
             first = self._parameters[-1].span.stop if self._parameters else 0
             self._parameters.append(_Parameter(env, path, entry, first))
+        _check_once([parameter.attribute for parameter in self._parameters])
         self._laws = [p.draw.law for p in self._parameters for _ in range(p.span.start, p.span.stop)]
         self._followers = _all_followers(env, [p.attribute for p in self._parameters], dict(derived or {}))
         self._changes = [change for entry in changes for change in self._read_change(entry)]
@@ -103,18 +107,6 @@ class HiddenParameters(gymnasium.Env[Any, Any]):
         self._task: NDArray[np.float64] | None = None
         self._due: list[tuple[int, tuple[int, ...], NDArray[np.float64]]] = []
         self._steps = 0
-        self._spec: EnvSpec | None = None
-
-    @property
-    def spec(self) -> EnvSpec | None:  # type: ignore[override]
-        """What it was made by, with the inner environment's time limit."""
-        return self._spec
-
-    @spec.setter
-    def spec(self, spec: EnvSpec | None) -> None:
-        if spec is not None and spec.max_episode_steps is None and self.env.spec is not None:
-            spec.max_episode_steps = self.env.spec.max_episode_steps
-        self._spec = spec
 
     @property
     def task(self) -> NDArray[np.float64]:
@@ -255,6 +247,16 @@ def make_hidden_parameters(
         raise
 
 
+def _check_once(attributes: list[Attribute]) -> None:
+    """Refuse one attribute by two paths."""
+    seen: dict[Any, str] = {}
+    for attribute in attributes:
+        place = (id(attribute.owner), attribute.name, str(attribute.index))
+        if place in seen:
+            raise ValueError(f"An attribute is drawn once. Received it twice: {seen[place]!r} and {attribute.path!r}")
+        seen[place] = attribute.path
+
+
 def _drawn(laws: Sequence[Law], rng: np.random.Generator) -> NDArray[np.float64]:
     return np.array([float(law.quantile(u)) for law, u in zip(laws, rng.random(len(laws)), strict=True)])
 
@@ -265,10 +267,14 @@ def _of_change(parameter: _Parameter, entry: Any) -> tuple[tuple[int, ...], tupl
     elements = list(range(span.stop - span.start))
     if isinstance(entry, dict) and "elements" in entry:
         chosen = entry["elements"]
-        if set(entry) != {"elements", "law"} or not isinstance(chosen, list | tuple) or not set(chosen) <= set(elements):
+        if (
+            set(entry) != {"elements", "law"}
+            or not isinstance(chosen, list | tuple)
+            or not set(chosen) <= set(elements)
+        ):
             raise ValueError(
-                f"A change of some elements of `{path}` is {{'elements': [...], 'law': law}} with numbers of {elements}. "
-                f"Received: {entry!r}"
+                f"A change of some elements of `{path}` is {{'elements': [...], 'law': law}} with numbers of "
+                f"{elements}. Received: {entry!r}"
             )
         elements, entry = list(chosen), entry["law"]
     if isinstance(entry, dict) and "scale" in entry and parameter.draw.scale:
@@ -287,9 +293,9 @@ def _all_followers(env: gymnasium.Env, drawn: list[Attribute], derived: dict[str
                 continue
             if formula is None:
                 raise ValueError(
-                    f"`{path}` is computed from `{attribute.path}` when the environment is made, in a way that cannot be "
-                    f"repeated. Accepted is an entry of `derived`: {path!r} with a formula, or with null, which leaves it "
-                    f"as it is. Received: derived={derived}"
+                    f"`{path}` is computed from `{attribute.path}` when the environment is made, in a way that cannot "
+                    f"be repeated. Accepted is an entry of `derived`: {path!r} with a formula, or with null, which "
+                    f"leaves it as it is. Received: derived={derived}"
                 )
             found[path] = formula
     given = {path: formula for path, formula in derived.items() if formula is not None}
@@ -310,8 +316,8 @@ def _told(space: gymnasium.Space, size: int) -> Box:
     flat = flatten_space(space)
     if not isinstance(flat, Box):
         raise ValueError(
-            "`tell` needs an observation that gymnasium.spaces.flatten_space makes a Box of (Box, Discrete, MultiBinary, "
-            f"Dict, Tuple ...). Received: {space}"
+            "`tell` needs an observation that gymnasium.spaces.flatten_space makes a Box of (Box, Discrete, "
+            f"MultiBinary, Dict, Tuple ...). Received: {space}"
         )
     with np.errstate(over="ignore"):  # bounds beyond float32 are as good as none
         low, high = (np.asarray(bound, np.float32).ravel() for bound in (flat.low, flat.high))
