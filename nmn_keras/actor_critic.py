@@ -196,7 +196,8 @@ class ActorCritic(AgentModel):
             with contextlib.closing(self.fitting(interrupted, **options)) as loop:
                 due = next(loop)
                 while due is not None:
-                    due = loop.send(self._one_update(*due, run_dir=run_dir))
+                    vector, steps = due
+                    due = loop.send(self._one_update(vector, steps, run_dir))
             if interrupted():
                 raise KeyboardInterrupt
         return self.history

@@ -1,8 +1,10 @@
 """The benchmarks: registration with Gymnasium, short names, and one way to make any environment.
 
 Importing this module registers `nmn_keras/MovingTarget-v0` (b1), `nmn_keras/WindyNavigation-v0` (b2) and
-`nmn_keras/TwoTargets-v0` (b3), besides `nmn_keras/Trial-v0` (several episodes of one task as one) and
-`nmn_keras/Bandit-v0`, and loads neither Keras nor TensorFlow.
+`nmn_keras/TwoTargets-v0` (b3), besides `nmn_keras/Trial-v0` (several episodes of one task as one),
+`nmn_keras/HiddenParameters-v0` (any environment with drawn physics), `nmn_keras/HalfCheetahDirection-v0`,
+`nmn_keras/HalfCheetahVelocity-v0` (MuJoCo, which is loaded when one is made) and `nmn_keras/Bandit-v0`, and loads
+neither Keras nor TensorFlow.
 """
 
 import contextlib
@@ -21,6 +23,7 @@ from nmn_keras.baselines import bayes_optimal_return
 from nmn_keras.envs.checks import check_num_envs
 from nmn_keras.envs.guard import EnvironmentFailed as EnvironmentFailed
 from nmn_keras.envs.guard import guard
+from nmn_keras.envs.hidden_parameters import HiddenParameters as HiddenParameters
 from nmn_keras.envs.trial import Trial as Trial
 
 Factory = Callable[[], gymnasium.Env | VectorEnv]
@@ -96,6 +99,15 @@ for _benchmark in _LISTED:
         max_episode_steps=_benchmark.episode_steps,
     )
 gymnasium.register(id="nmn_keras/Trial-v0", entry_point="nmn_keras.envs.trial:make_trial")
+gymnasium.register(
+    id="nmn_keras/HiddenParameters-v0", entry_point="nmn_keras.envs.hidden_parameters:make_hidden_parameters"
+)
+for _goal in ("Direction", "Velocity"):
+    gymnasium.register(
+        id=f"nmn_keras/HalfCheetah{_goal}-v0",
+        entry_point=f"nmn_keras.envs.half_cheetah:make_{_goal.lower()}",
+        max_episode_steps=200,
+    )
 gymnasium.register(id="nmn_keras/Bandit-v0", entry_point="nmn_keras.envs.bandit:Bandit")
 
 
