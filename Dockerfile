@@ -15,6 +15,7 @@ RUN useradd --uid 10001 --create-home serve && install --directory --owner=serve
 USER serve
 WORKDIR /home/serve
 EXPOSE 8000
+# 8001 with --grpc-port 8001
 # SIGTERM ends it within 8 seconds; Docker waits for 10.
 HEALTHCHECK CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8000/health/ready')"]
 ENTRYPOINT ["python", "-m", "serve", "--host", "0.0.0.0"]

@@ -62,12 +62,16 @@ class NameServer:
 
 
 @contextlib.contextmanager
-def balancing(addresses: Sequence[str], server_port: int) -> Iterator[int]:
+def balancing(
+    addresses: Sequence[str], server_port: int, grpc_port: int | None = None, server_grpc_port: int = 8001
+) -> Iterator[int]:
     """Run the load balancer and give its port, when it has found a server that is ready.
 
     Args:
         addresses: of the servers.
         server_port: on which all of them listen.
+        grpc_port: where the load balancer takes gRPC; any free port if absent.
+        server_grpc_port: on which all servers take it, if they do.
 
     Raises:
         RuntimeError: HAProxy is not installed, or does not start.
@@ -81,6 +85,9 @@ def balancing(addresses: Sequence[str], server_port: int) -> Iterator[int]:
         "127.0.0.11:53": f"{HOST}:{names.port}",
         "bind :8000": f"bind {HOST}:{port}",
         "server:8000": f"server:{server_port}",
+        "bind :8001": f"bind {HOST}:{grpc_port or free_port()}",
+        "server:8001": f"server:{server_grpc_port}",
+        "check port 8000": f"check port {server_port}",
     }.items():
         if text.count(ours) != 1:
             raise RuntimeError(f"{FILE} should have one {ours!r}")

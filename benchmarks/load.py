@@ -145,13 +145,13 @@ def measure(
     Raises:
         Failed: some answer was no success.
     """
-    with _on_own_core():
+    with on_own_core():
         sockets = [(connect or _connect)(port) for _ in conversations]
         return run(_measure(sockets, conversations, seconds, protocol))
 
 
 @contextmanager
-def _on_own_core() -> Iterator[None]:
+def on_own_core() -> Iterator[None]:
     """Keep the client on its core."""
     if hasattr(os, "sched_setaffinity"):
         usable = os.sched_getaffinity(0)

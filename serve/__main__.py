@@ -28,6 +28,13 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on, ::1 too (%(default)s)")
     parser.add_argument("--port", type=_port, default=8000, help="port, 0 for any free one (%(default)s)")
+    parser.add_argument(
+        "--grpc-port",
+        type=_port,
+        metavar="PORT",
+        help="serve the Open Inference Protocol over gRPC too, on this port of --host, 0 for any free one; "
+        'needs pip install "nmn_keras[grpc]" (not served)',
+    )
     parser.add_argument("--uds", metavar="PATH", help="listen on a Unix socket instead of a port")
     parser.add_argument(
         "--zoo",
@@ -103,6 +110,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Serve until SIGINT or SIGTERM, then finish the requests in progress and exit with 0."""
     arguments = vars(parse_arguments(argv))
     host, port, path = (arguments.pop(name) for name in ("host", "port", "uds"))
+    grpc_port = arguments.pop("grpc_port")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _exit_cleanly)
     from msgspec.structs import replace
@@ -119,13 +127,16 @@ def main(argv: Sequence[str] | None = None) -> None:
         )
     try:
         settings = workers.settle_zoo(replace(settings, root_path=check_prefix(settings.root_path)))
+        reserved = None if grpc_port is None else listening.reserve(host, grpc_port)  # held as long as we run
+        if reserved is not None:
+            settings = replace(settings, grpc_address=listening.address(*reserved.getsockname()[:2]))
         agents = workers.load_agents(settings)
         app = workers.make_app(settings, agents)
         listener = listening.listen(host, port) if path is None else listening.listen_at(path)
     except (OSError, ValueError, ImportError) as error:
         _refuse(str(error))
     url = listening.url_of(listener) + settings.root_path
-    print(_greeting(url, agents, keyed=settings.api_keys is not None, path=path), flush=True)
+    print(_greeting(url, agents, settings.api_keys is not None, path, settings.grpc_address), flush=True)
     try:
         if settings.workers > 1:
             workers.run_workers(settings, listener)
@@ -164,7 +175,9 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def _greeting(url: str, agents: "Mapping[str, OnnxAgent]", keyed: bool, path: str | None = None) -> str:
+def _greeting(
+    url: str, agents: "Mapping[str, OnnxAgent]", keyed: bool, path: str | None, grpc_address: str | None
+) -> str:
     """Say what is served, and what to try."""
     from serve.documentation import exemplary
 
@@ -177,6 +190,7 @@ def _greeting(url: str, agents: "Mapping[str, OnnxAgent]", keyed: bool, path: st
     lines = [
         f"Serving {', '.join(agents)} at {where} (Ctrl+C stops)",
         f"Open {url} to watch an agent adapt, {url}/docs to read the API.",
+        *([] if grpc_address is None else [f"The Open Inference Protocol over gRPC is at {grpc_address}."]),
         "",
         f"Try, in another shell{', with one of the API keys in NMN_API_KEY' if keyed else ''}:",
         f"  {curl} {url}/v1/agents",

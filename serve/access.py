@@ -38,9 +38,17 @@ class Access:
         Raises:
             Problem: 401, it bears no key that is known.
         """
+        return self.owner_of(_sent_key(connection)) if self._digests else ""
+
+    def owner_of(self, key: str) -> str:
+        """Return whose requests bear a key: "" without keys, else the digest of the key.
+
+        Raises:
+            Problem: 401, it is not known.
+        """
         if not self._digests:
             return ""
-        sent = _digest(_sent_key(connection))
+        sent = _digest(key)
         # Every key is compared, each in constant time: the answer's delay tells nothing.
         if not sum([hmac.compare_digest(sent, known) for known in self._digests]):
             raise Problem(
@@ -96,11 +104,16 @@ def _checked_origin(origin: str) -> str:
 
 def _sent_key(connection: HTTPConnection) -> str:
     """The key that a request bears. A page cannot give its WebSocket headers, but subprotocols."""
-    scheme, _, key = connection.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer":
-        return key.strip()
+    if key := bearer_of(connection.headers.get("authorization", "")):
+        return key
     offered = connection.scope.get("subprotocols", ())
     return next((name.removeprefix("bearer.") for name in offered if name.startswith("bearer.")), "")
+
+
+def bearer_of(authorization: str) -> str:
+    """Return the key of `Bearer KEY`, else ""."""
+    scheme, _, key = authorization.partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else ""
 
 
 def _digest(key: str) -> str:

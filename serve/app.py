@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TextIO
+from typing import Any, TextIO
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -43,6 +43,7 @@ def create_app(
     zoo_directory: str | None = None,
     root_path: str = "",
     trusted_proxies: Sequence[str] | None = None,
+    grpc_address: str | None = None,
 ) -> Starlette:
     """Return an application that serves agents.
 
@@ -59,6 +60,7 @@ def create_app(
         root_path: the path under which clients see the application, behind a proxy.
         trusted_proxies: addresses whose X-Forwarded-For, -Proto and -Prefix count; None to look neither at these nor
             at `root_path`, where somebody else's server does that.
+        grpc_address: host and port where the same agents are served over gRPC while the application runs; needs grpcio.
     """
     store = MemoryStore() if store is None else store
     access = Access(api_keys, cors_origins)
@@ -74,8 +76,9 @@ def create_app(
             solo_of(agent)  # tries and allocates before the first client comes
         sharing = asyncio.create_task(_share(metrics))
         app.state.ready = True
-        yield
-        app.state.ready = False
+        async with _rpc(grpc_address, access, observer, inspection, lambda: condition.check(app)):
+            yield
+            app.state.ready = False
         sharing.cancel()
         metrics.share()
         await store.close()
@@ -109,6 +112,20 @@ def create_app(
     app.router.redirect_slashes = False  # a path with a slash too many is unknown, like any other
     problems.install(app, {"/v2": refuse_change})
     return app
+
+
+@asynccontextmanager
+async def _rpc(address: str | None, *parts: Any) -> AsyncIterator[None]:
+    """Serve over gRPC as long as the application runs, if it is asked for; without that its package is not needed."""
+    if address is None:
+        yield
+        return
+    from serve.rpc.server import RpcServer
+
+    server = RpcServer(address, *parts)
+    await server.start()
+    yield
+    await server.stop()
 
 
 async def _share(metrics: Metrics) -> None:

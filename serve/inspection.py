@@ -109,7 +109,11 @@ class Inspection:
             QUERY.decode(body or b"{}")
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise Refused(f"failed to parse the request JSON buffer: {error}") from error
-        return json_response([protocol.Model(name, VERSION, "READY") for name in self.inference.native.agents])
+        return json_response(self.index())
+
+    def index(self) -> list[protocol.Model]:
+        """Return an entry for each served agent."""
+        return [protocol.Model(name, VERSION, "READY") for name in self.inference.native.agents]
 
     async def show_trace(self, request: Request) -> Response:
         """Return that nothing is traced."""

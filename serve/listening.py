@@ -15,16 +15,48 @@ def listen(host: str, port: int) -> socket.socket:
     Raises:
         ValueError: the address is none of this machine's, or the port is taken.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+        return socket.create_server((host, port), family=_family(host), backlog=BACKLOG)
     except OSError as error:
-        elsewhere = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
-        wrong = "Choose an address of this machine for --host; 0.0.0.0 is all of them."
-        raise ValueError(
-            f"cannot listen on {address(host, port)} ({error.strerror or error}). "
-            f"{wrong if elsewhere else 'Choose another --port; 0 takes any free one.'}"
-        ) from error
+        raise _unusable(host, port, error, "--port") from error
+
+
+def reserve(host: str, port: int) -> socket.socket:
+    """Return a socket that holds a port for gRPC, whose servers, one in each process, bind it beside us.
+
+    It does not listen, so no connection comes to it.
+
+    Raises:
+        ValueError: gRPC is not installed, the address is none of this machine's, or the port is taken.
+    """
+    try:
+        import grpc  # noqa: F401
+    except ImportError as error:
+        reason = '--grpc-port needs grpcio, which is not installed: pip install "nmn_keras[grpc]", or leave it out.'
+        raise ValueError(reason) from error
+    if not hasattr(socket, "SO_REUSEPORT"):
+        raise ValueError("--grpc-port needs SO_REUSEPORT, which this system does not have. Leave it out.")
+    try:
+        socket.create_server((host, port), family=_family(host)).close()  # fails where others listen
+        reserved = socket.socket(_family(host))
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        reserved.bind((host, port))
+        return reserved
+    except OSError as error:
+        raise _unusable(host, port, error, "--grpc-port") from error
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def _unusable(host: str, port: int, error: OSError, option: str) -> ValueError:
+    elsewhere = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
+    wrong = "Choose an address of this machine for --host; 0.0.0.0 is all of them."
+    return ValueError(
+        f"cannot listen on {address(host, port)} ({error.strerror or error}). "
+        f"{wrong if elsewhere else f'Choose another {option}; 0 takes any free one.'}"
+    )
 
 
 def listen_at(path: str) -> socket.socket:

@@ -72,10 +72,11 @@ class AgentCounts(msgspec.Struct):
 
 
 class Counts(msgspec.Struct):
-    """What a process has counted; `answers` by method, route and status, separated by spaces."""
+    """What a process has counted: `answers` by method, route and status, `calls` over gRPC by service, method, code."""
 
     agents: dict[str, AgentCounts]
     answers: dict[str, int] = {}
+    calls: dict[str, int] = {}
 
 
 class Metrics:
@@ -129,6 +130,11 @@ class Metrics:
         answers, key = self._counts.answers, f"{method} {route} {status}"
         answers[key] = answers.get(key, 0) + 1
 
+    def observe_call(self, service: str, method: str, code: str) -> None:
+        """Count one answer over gRPC."""
+        calls, key = self._counts.calls, f"{service} {method} {code}"
+        calls[key] = calls.get(key, 0) + 1
+
     def share(self) -> None:
         """Leave the counts for the other processes. Those of a process that has ended stay: counters never fall."""
         if self._directory is not None:
@@ -156,6 +162,8 @@ class Metrics:
                 agents[name].merge(of)
             for key, count in counts.answers.items():
                 total.answers[key] = total.answers.get(key, 0) + count
+            for key, count in counts.calls.items():
+                total.calls[key] = total.calls.get(key, 0) + count
         return total
 
 
@@ -171,6 +179,10 @@ class _Written(Collector):
         for key, count in self._counts.answers.items():
             requests.add_metric(key.split(" "), count)
         yield requests
+        calls = CounterMetricFamily("nmn_grpc_requests", "RPCs answered.", labels=("service", "method", "code"))
+        for key, count in self._counts.calls.items():
+            calls.add_metric(key.split(" "), count)
+        yield calls
         yield GaugeMetricFamily("nmn_sessions", "Sessions open now.", self._sessions)
 
 

@@ -28,6 +28,7 @@ from serve.sessions import Session, layout_of
 from serve.steps import plan_step
 from serve.tensors import HEADER, InferRequest, Refused
 
+SERVER = "nmn_keras"
 VERSION = "1"
 EXTENSIONS = ("sequence", "sequence(string_id)", "binary_tensor_data", "model_configuration", "statistics")
 MEMORY = ("prev_action", "prev_reward", "state_in")
@@ -96,7 +97,7 @@ class OpenInference:
 
     async def show_server(self, request: Request) -> Response:
         """Name the server and the extensions it speaks."""
-        return json_response(protocol.ServerMetadata("nmn_keras", __version__, [*EXTENSIONS]))
+        return json_response(protocol.ServerMetadata(SERVER, __version__, [*EXTENSIONS]))
 
     async def is_server_live(self, request: Request) -> Response:
         """Whether the process answers."""
@@ -113,12 +114,15 @@ class OpenInference:
 
     async def show_model(self, request: Request) -> Response:
         """Show an agent's inputs and outputs."""
-        name, agent = self.find(request)
+        return json_response(self.metadata(*self.find(request)))
+
+    def metadata(self, name: str, agent: OnnxAgent) -> protocol.ModelMetadata:
+        """Return what is said of an agent."""
         inputs, outputs = (
             [protocol.TensorMetadata(tensor, "FP32", [-1, size]) for tensor, size in sizes.items()]
             for sizes in (inputs_of(agent), outputs_of(agent))
         )
-        return json_response(protocol.ModelMetadata(name, [VERSION], "onnxruntime_onnx", inputs, outputs))
+        return protocol.ModelMetadata(name, [VERSION], "onnxruntime_onnx", inputs, outputs)
 
     async def infer(self, request: Request) -> Response:
         """Take a step, stateless or of a sequence.
@@ -126,9 +130,21 @@ class OpenInference:
         Tensors that are not in the JSON follow it, little-endian; the header `Inference-Header-Content-Length` of the
         request, or of the answer, then says where the JSON ends.
         """
-        name, agent = self.find(request)
+        name, _ = self.find(request)
         body = await read_bytes(request, self.native.max_body_bytes)
         message, arrays = tensors.read(body, request.headers)
+        outputs = await self.run(name, message, arrays, request.scope["owner"])
+        return tensors.write(name, VERSION, message, outputs, request.headers.get("accept-encoding", ""))
+
+    async def run(
+        self, name: str, message: InferRequest, arrays: Mapping[str, np.ndarray], owner: str
+    ) -> dict[str, np.ndarray]:
+        """Take the step that a message asks for, whatever carried it, and return every output.
+
+        Raises:
+            Problem: it is refused.
+        """
+        agent = self.native.agents[name]
         unknown = [wanted.name for wanted in message.outputs if wanted.name not in outputs_of(agent)]
         if unknown:
             raise Refused(f"unexpected inference output '{unknown[0]}' for model '{name}'")
@@ -136,14 +152,19 @@ class OpenInference:
         sequence = _sequence_id(message)
         if sequence is None:
             with self.native.metrics.observing_run(name, len(arrays.get("observation", ()))):
-                outputs = _step_statelessly(name, agent, arrays)
-        else:
-            outputs = await self._step_sequence(name, sequence, message.parameters, arrays, request.scope["owner"])
-        return tensors.write(name, VERSION, message, outputs, request.headers.get("accept-encoding", ""))
+                return _step_statelessly(name, agent, arrays)
+        return await self._step_sequence(name, sequence, message.parameters, arrays, owner)
 
     def find(self, request: Request) -> tuple[str, OnnxAgent]:
         """Return the agent that a path names, and its name."""
-        name, asked = request.path_params["model"], request.path_params.get("version", VERSION)
+        return self.find_version(request.path_params["model"], request.path_params.get("version", VERSION))
+
+    def find_version(self, name: str, asked: str) -> tuple[str, OnnxAgent]:
+        """Return an agent and its name.
+
+        Raises:
+            Refused: 404, no such agent, or version of it, is served.
+        """
         if name not in self.native.agents or asked != VERSION:
             served = ", ".join(self.native.agents)
             raise Refused(

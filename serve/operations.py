@@ -72,20 +72,42 @@ class Observer:
         scope["observed"] = True
         method = scope.get("method", "GET")  # a WebSocket's handshake
         self._metrics.observe_request(method if method in METHODS else "other", route or "none", status)
-        if self._log is not None:
-            parameters = scope.get("path_params", {})
-            line = {
-                "time": time.time(),
-                "method": method,
-                "route": route,
-                "agent": parameters.get("agent") or parameters.get("model"),
-                "status": status,
-                "seconds": round(seconds, 6),
-                "client": (scope.get("client") or ("", 0))[0],
-                "key": scope.get("owner", "")[:8],
-            }
-            self._log.write(msgspec.json.encode(line).decode() + "\n")
-            self._log.flush()
+        parameters = scope.get("path_params", {})
+        agent = parameters.get("agent") or parameters.get("model")
+        client = (scope.get("client") or ("", 0))[0]
+        self._write(method, route, agent, status, seconds, client, scope.get("owner", ""))
+
+    def observe_call(
+        self, service: str, method: str, agent: str | None, code: str, seconds: float, client: str, owner: str
+    ) -> None:
+        """Note one answer over gRPC, whose status is a word."""
+        self._metrics.observe_call(service, method, code)
+        self._write("gRPC", f"/{service}/{method}", agent, code, seconds, client, owner)
+
+    def _write(
+        self,
+        method: str,
+        route: str | None,
+        agent: str | None,
+        status: int | str,
+        seconds: float,
+        client: str,
+        owner: str,
+    ) -> None:
+        if self._log is None:
+            return
+        line = {
+            "time": time.time(),
+            "method": method,
+            "route": route,
+            "agent": agent,
+            "status": status,
+            "seconds": round(seconds, 6),
+            "client": client,
+            "key": owner[:8],
+        }
+        self._log.write(msgspec.json.encode(line).decode() + "\n")
+        self._log.flush()
 
 
 class Endpoint:

@@ -43,5 +43,7 @@ class Settings(AppSettings, frozen=True, kw_only=True):
     """Addresses of proxies whose X-Forwarded-For, -Proto and -Prefix count; None to look at none of them."""
     request_seconds: Positive = 30.0
     """In which a request must have arrived, headers and body."""
+    grpc_address: str | None = None
+    """Host and port, where agents are served over gRPC too."""
     counts: str | None = None
     """Directory where several processes leave what they have counted."""

@@ -96,7 +96,7 @@ def read(body: bytes, headers: Mapping[str, str]) -> tuple[InferRequest, dict[st
         binary = binary[taken:]
     if len(binary):
         raise Refused(f"unexpected additional input data of {len(binary)} bytes")
-    _check_outputs(message)
+    check_outputs(message)
     return message, arrays
 
 
@@ -131,7 +131,7 @@ def write(
     return Response(body, 200, {HEADER: str(len(head)), **headers}, "application/octet-stream")
 
 
-def _check_outputs(message: InferRequest) -> None:
+def check_outputs(message: InferRequest) -> None:
     """Whether each is wanted once: a small request for one output very often would have a huge answer."""
     wanted: set[str] = set()
     for output in message.outputs:

@@ -78,6 +78,7 @@ def make_app(settings: Settings, agents: "dict[str, OnnxAgent]") -> "Starlette":
         zoo_directory=settings.zoo,
         root_path=settings.root_path,
         trusted_proxies=settings.forwarded_allow_ips,
+        grpc_address=settings.grpc_address,
     )
 
 

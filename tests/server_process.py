@@ -7,6 +7,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -18,6 +20,12 @@ class Server:
     @property
     def url(self) -> str:
         return re.search(r"http://[\d.:]+", self.greeting)[0]
+
+    @property
+    def grpc(self) -> str:
+        """Where it serves over gRPC, once it does: over HTTP it answers after that."""
+        httpx.get(f"{self.url}/health/live", timeout=60).raise_for_status()
+        return re.search(r"over gRPC is at (\S+)\.$", self.greeting, re.MULTILINE)[1]
 
 
 @contextlib.contextmanager

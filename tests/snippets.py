@@ -65,14 +65,14 @@ def _block(text, match):
     return block
 
 
-def main(page: Path, address: str) -> None:
-    """Run a page's blocks in the current folder; where they name the server's usual address, another one is meant."""
+def main(page: Path, address: str, grpc_address: str) -> None:
+    """Run a page's blocks in the current folder; where they name the server's usual addresses, others are meant."""
     sys.path.insert(0, "")
     namespace = {"__name__": "__main__"}
     for block in blocks(page.read_text()):
         if block.language not in RUN or block.not_run:
             continue
-        code = block.as_tested().replace("127.0.0.1:8000", address)
+        code = block.as_tested().replace("127.0.0.1:8000", address).replace("127.0.0.1:8001", grpc_address)
         if block.title:
             Path(block.title).write_text(code)
         elif block.language == "sh":
@@ -84,4 +84,4 @@ def main(page: Path, address: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3])

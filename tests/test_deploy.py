@@ -96,7 +96,9 @@ def test_compose_fits_the_image_and_the_balancer(paths):
     assert all(f"deploy/{file}" in (ROOT / name).read_text().split() for name in (".gitignore", ".dockerignore"))
     text = (DEPLOY / "haproxy.cfg").read_text()
     assert f"server:{PORT} " in text and re.search(r" uri (\S+)", text)[1] in paths
-    assert [port.split(":")[::2] for port in balancer["ports"]] == [["127.0.0.1", str(PORT)]]
+    grpc = parse_arguments(server["command"]).grpc_port
+    assert [port.split(":")[::2] for port in balancer["ports"]] == [["127.0.0.1", str(p)] for p in (PORT, grpc)]
+    assert f"server:{grpc} proto h2" in text and f"bind :{grpc} proto h2\n" in text and f"check port {PORT} " in text
     assert f"bind :{PORT}\n" in text and balancer["volumes"][0].startswith("./haproxy.cfg:")
     assert "yes" in COMPOSE["services"]["redis"]["command"] and COMPOSE["services"]["redis"]["volumes"]
 
@@ -105,7 +107,8 @@ def test_kubernetes_fits_the_image(paths):
     of = pod("Deployment")
     (server,) = of["containers"]
     check_command(server["args"])
-    assert server["ports"] == [{"name": "http", "containerPort": PORT}]
+    grpc = parse_arguments(server["args"]).grpc_port
+    assert server["ports"] == [{"name": "http", "containerPort": PORT}, {"name": "grpc", "containerPort": grpc}]
     probes = {name: probe["httpGet"] for name, probe in server.items() if name.endswith("Probe")}
     assert set(probes) == {"startupProbe", "livenessProbe", "readinessProbe"}
     assert all(get["path"] in paths and get["port"] == "http" for get in probes.values())

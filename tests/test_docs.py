@@ -22,8 +22,8 @@ RUNNABLE = {page: [b for b in found if b.language in RUN and not b.not_run] for 
 
 @pytest.fixture(scope="module")
 def address():
-    with serving(ROOT / "zoo", "--agents", "b1-nmn", "b3-nmn", "b3-rnn") as server:
-        yield server.url.removeprefix("http://")
+    with serving(ROOT / "zoo", "--agents", "b1-nmn", "b3-nmn", "b3-rnn", "--grpc-port", "0") as server:
+        yield server.url.removeprefix("http://"), server.grpc
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_the_code_of_a_page_runs(page, address, clone):
         "NMN_ZOO": str(clone / "zoo"),
         "TF_CPP_MIN_LOG_LEVEL": "3",
     }
-    command = [sys.executable, str(ROOT / "tests" / "snippets.py"), str(ROOT / page), address]
+    command = [sys.executable, str(ROOT / "tests" / "snippets.py"), str(ROOT / page), *address]
     done = subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
 
