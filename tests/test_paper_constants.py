@@ -61,6 +61,10 @@ ARCHITECTURE = {  # field of the architecture: benchmarks 1, 2 and 3, of the NMN
     "log_var_max": (None,) * 3,
     "shared_modulation": (False,) * 3,
     "action_sizes": (None,) * 3,
+    "normalise_observations": (False,) * 3,
+    "normalise_rewards": (False,) * 3,
+    "initializer": ("normal",) * 3,
+    "output_gain": (1.0,) * 3,
 }
 BY_KIND = {  # the rest: NMN, RNN
     "kind": {"nmn": ("nmn",) * 3, "rnn": ("rnn",) * 3},
@@ -89,6 +93,7 @@ def test_the_recipe_has_the_authors_numbers_on_every_benchmark(column, benchmark
     _, recipe = PAPER[benchmark][kind]
     expected = {field: row[column] for (_, field), row in RECIPE.items()}
     assert dataclasses.asdict(recipe) == expected  # all fields: a new one needs its row
+    assert (recipe.deterministic_share, recipe.entropy_weight, recipe.noise_color) == (0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("column, benchmark", [*enumerate(BENCHMARKS)])
