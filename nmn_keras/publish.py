@@ -167,7 +167,9 @@ def _published_seeds(name, directory, episodes) -> list[_Seed]:
     seeds = []
     for record in scores["seeds"]:
         key = {"recipe": record["recipe"], "seed": str(record["seed"])}
-        curve = [{k: v for k, v in row.items() if k not in key} for row in curves if key.items() <= row.items()]
+        rows = [row for row in curves if key.items() <= row.items()]
+        own = [name for name in (rows[0] if rows else ()) if name not in key and any(row[name] for row in rows)]
+        curve = [{name: row[name] for name in own} for row in rows]  # other recipes have columns of their own
         is_published = all(record[k] == scores["published"][k] for k in key)
         seeds.append(_Seed(curve, record, agent if is_published else None))
     return seeds

@@ -155,6 +155,8 @@ def _run(app: "Starlette", settings: "Settings", listener: socket.socket) -> Non
 
 
 def _exit_cleanly(number: int, frame: object) -> NoReturn:
+    for again in (signal.SIGINT, signal.SIGTERM):  # one that comes while the process ends changes nothing
+        signal.signal(again, signal.SIG_IGN)
     raise SystemExit(0)
 
 

@@ -238,7 +238,8 @@ def test_a_video_is_whole_or_not_there(tmp_path):
     assert not [*tmp_path.iterdir()]
     frames = [np.full((5, 7, 3), 60 * i, np.uint8) for i in range(4)]
     assert video.write(tmp_path / "film.gif", iter(frames), 10) == 4
-    assert Image.open(tmp_path / "film.gif").n_frames == 4
+    with Image.open(tmp_path / "film.gif") as film:
+        assert film.n_frames == 4
     assert video.write(tmp_path / "film.mp4", iter(frames), 10) == 4
     assert frames_of(tmp_path / "film.mp4") == [(6, 8, 3)] * 4
 

@@ -66,6 +66,11 @@ EVERY_FIELD = Architecture(
     (0.0, -1.0), "direction", 3.0, 0.3, 0.1, -2.0, -5.0, 1.5, "nbrc", True,
 )  # fmt: skip
 
+FOR_ANY_TASK = {
+    "normalise_observations": True, "normalise_rewards": True, "initializer": "orthogonal", "output_gain": 0.5,
+}  # fmt: skip
+NORMALISED = dataclasses.replace(EVERY_FIELD, observation_period=None, **FOR_ANY_TASK)
+
 
 @functools.cache
 def drawn_network(case):
@@ -457,16 +462,18 @@ def test_feedback_of_a_direction_repeats_each_turn():
 # Architecture
 
 
-@pytest.mark.parametrize("name", [*presets.ARCHITECTURES, "every field", "nmn of choices"])
+@pytest.mark.parametrize("name", [*presets.ARCHITECTURES, "every field", "normalised", "nmn of choices"])
 def test_architecture_survives_json(name):
-    architecture = presets.ARCHITECTURES.get(name, CASES.get(name, EVERY_FIELD))
+    others = {**CASES, "every field": EVERY_FIELD, "normalised": NORMALISED}
+    architecture = presets.ARCHITECTURES.get(name) or others[name]
     text = json.dumps(architecture.get_config(), allow_nan=False)
     assert Architecture.from_config(json.loads(text)) == architecture
 
 
 def test_every_field_differs_from_its_default():
     for field in dataclasses.fields(Architecture):
-        one = CASES["nmn of choices"] if field.name == "action_sizes" else EVERY_FIELD
+        others = {"action_sizes": CASES["nmn of choices"], **dict.fromkeys(FOR_ANY_TASK, NORMALISED)}
+        one = others.get(field.name, EVERY_FIELD)
         assert getattr(one, field.name) != field.default, field.name
 
 
