@@ -12,6 +12,11 @@ import pytest
 from tiny_agents import assert_identical, snapshot, tiny_agent
 
 from nmn_keras import ActorCritic
+from nmn_keras.updates import TRAINING_BACKENDS
+
+pytestmark = pytest.mark.skipif(
+    keras.backend.backend() not in TRAINING_BACKENDS, reason="agents train and act on TensorFlow and JAX alone"
+)
 
 INSTEAD = {
     "train_on_batch": r"`fit\(env\)` trains",
